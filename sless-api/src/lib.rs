@@ -1,0 +1,1 @@
+//! Wire types and typed client of the REST API of sless.

@@ -1,0 +1,1 @@
+//! Runs the handlers of Python and Node functions: HTTP in front, long-lived workers behind.
