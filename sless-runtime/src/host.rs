@@ -1,0 +1,182 @@
+//! The host of one function.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::body::Body;
+use crate::config::HostConfig;
+use crate::error::{CallError, Reason, StartError};
+use crate::log::{LogSink, Tail};
+
+/// What a call brings along beside its request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallContext {
+    /// Names the call in the handler's context and on its log lines. At most 256 bytes are used.
+    pub request_id: String,
+    /// The call's time, queue included, when it is shorter than
+    /// [`HostConfig::timeout`](crate::HostConfig::timeout).
+    pub timeout: Option<Duration>,
+}
+
+impl CallContext {
+    /// A call with this request id and the configured timeout.
+    pub fn new(request_id: impl Into<String>) -> Self {
+        Self {
+            request_id: request_id.into(),
+            timeout: None,
+        }
+    }
+
+    /// With a shorter timeout.
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
+/// Whether calls are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostState {
+    /// A worker has imported the handler.
+    Ready,
+    /// The worker ended or is being replaced; calls wait in the queue.
+    Restarting {
+        /// Why the last worker is gone.
+        reason: Reason,
+        /// One sentence.
+        message: String,
+    },
+    /// The worker ended several times in a row; calls are refused until one stays. The host goes
+    /// on trying, with pauses.
+    Failing {
+        /// `crash_loop`, or the reason of the last failed start.
+        reason: Reason,
+        /// One sentence.
+        message: String,
+        /// The newest log lines.
+        log_tail: String,
+        /// When the next try begins.
+        next_try: SystemTime,
+    },
+    /// New calls are refused, those in flight go on.
+    Draining,
+    /// No worker is there and none will be.
+    Stopped,
+}
+
+impl HostState {
+    /// Whether a call that comes now can run.
+    pub fn is_ready(&self) -> bool {
+        matches!(self, HostState::Ready)
+    }
+}
+
+/// Runs one function: keeps a worker process with its handler imported, gives it calls, and
+/// replaces it when it ends, hangs or grows old.
+///
+/// One task supervises the worker and three read its output; they end with the host. Dropping
+/// the host kills the worker and all processes of its group at once; [`Host::drain`] first is
+/// the gentle way.
+#[derive(Debug)]
+pub struct Host {
+    config: Arc<HostConfig>,
+    tail: Arc<Tail>,
+    state: watch::Sender<HostState>,
+}
+
+impl Host {
+    /// Starts the worker and answers when its handler has been imported and its signature
+    /// checked.
+    ///
+    /// Must be called within a Tokio runtime with time and I/O; the host's tasks run there.
+    /// Dropping the future kills the worker.
+    pub async fn start(config: HostConfig, log_sink: Arc<dyn LogSink>) -> Result<Host, StartError> {
+        let tail = Arc::new(Tail::new(log_sink, config.limits.log_tail_bytes));
+        let (state, _) = watch::channel(HostState::Stopped);
+        Ok(Host {
+            config: Arc::new(config),
+            tail,
+            state,
+        })
+    }
+
+    /// Runs one call.
+    ///
+    /// Waits for a free slot in order of arrival, then for the head of the handler's answer. The
+    /// request's body is sent while the handler runs and the answer's body is given as it comes,
+    /// both in constant memory.
+    ///
+    /// Dropping the future, or the body of the response before its end, tells the handler that
+    /// the client has left: an async handler is cancelled, `context.cancelled` becomes true, a
+    /// generator is closed. The slot is free when the handler has let go of it, at the latest at
+    /// the call's deadline, when the worker is replaced.
+    pub async fn call<B>(
+        &self,
+        request: http::Request<B>,
+        context: CallContext,
+    ) -> Result<http::Response<Body>, CallError>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        drop((request, context));
+        Err(CallError::Stopped)
+    }
+
+    /// Calls that have a slot, those that the client has left included.
+    pub fn in_flight(&self) -> usize {
+        0
+    }
+
+    /// Calls that wait for a slot.
+    pub fn queued(&self) -> usize {
+        0
+    }
+
+    /// When a call last began or ended; the start of the host when there was none.
+    pub fn last_activity(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// What the host was started with.
+    pub fn config(&self) -> &HostConfig {
+        &self.config
+    }
+
+    /// The state now.
+    pub fn state(&self) -> HostState {
+        self.state.borrow().clone()
+    }
+
+    /// The state now and each change. A receiver that is slow sees only the newest.
+    pub fn changes(&self) -> watch::Receiver<HostState> {
+        self.state.subscribe()
+    }
+
+    /// The worker's process id, while there is one; it leads a process group of the same number.
+    pub fn worker_pid(&self) -> Option<u32> {
+        None
+    }
+
+    /// The newest log lines, at most
+    /// [`Limits::log_tail_bytes`](crate::Limits::log_tail_bytes).
+    pub fn log_tail(&self) -> String {
+        self.tail.text()
+    }
+
+    /// Stops: refuses new calls, lets queued and running ones end for at most `patience`, sends
+    /// SIGTERM, and after [`HostConfig::stop_grace`](crate::HostConfig::stop_grace) SIGKILL to
+    /// the whole process group. Answers when no worker is left.
+    ///
+    /// May be repeated; all callers wait for the same end, with the shortest patience. Dropping
+    /// the future does not take the stop back.
+    pub async fn drain(&self, patience: Duration) {
+        drop(patience);
+    }
+}

@@ -1,0 +1,3 @@
+//! The entry point of function images.
+
+fn main() {}
