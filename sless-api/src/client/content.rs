@@ -1,0 +1,67 @@
+//! Bodies: bytes, files and streams.
+
+use std::{io, path::Path};
+
+use futures::{Stream, TryStreamExt, stream::BoxStream};
+use tokio_util::io::ReaderStream;
+
+pub use bytes::Bytes;
+
+use super::{ClientError, Result};
+
+/// A body that arrives piece by piece.
+pub type ByteStream = BoxStream<'static, Result<Bytes>>;
+
+/// What is sent as a body.
+pub struct Content {
+    pub(super) body: reqwest::Body,
+    pub(super) length: Option<u64>,
+}
+
+impl Content {
+    /// A body that is in memory.
+    pub fn bytes(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            length: Some(bytes.len() as u64),
+            body: bytes.into(),
+        }
+    }
+
+    /// A file, read while it is sent.
+    ///
+    /// # Errors
+    /// [`ClientError::File`] where the file cannot be opened.
+    pub async fn file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let open = async {
+            let file = tokio::fs::File::open(path).await?;
+            let length = file.metadata().await?.len();
+            io::Result::Ok((file, length))
+        };
+        let (file, length) = open.await.map_err(|source| ClientError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            body: reqwest::Body::wrap_stream(ReaderStream::with_capacity(file, 64 << 10)),
+            length: Some(length),
+        })
+    }
+
+    /// A stream of unknown length, sent in chunks.
+    pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        Self {
+            body: reqwest::Body::wrap_stream(stream.into_stream()),
+            length: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Content")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
