@@ -49,18 +49,31 @@ impl Entrypoint {
 
     /// The file in the tree that holds the module; an error that lists the files looked for where
     /// there is none.
-    pub fn file<'tree>(&self, runtime: Runtime, tree: &'tree SourceTree) -> Result<&'tree SourceFile> {
+    pub fn file<'tree>(
+        &self,
+        runtime: Runtime,
+        tree: &'tree SourceTree,
+    ) -> Result<&'tree SourceFile> {
         let candidates = self.candidates(runtime);
         let found = candidates.iter().find_map(|path| tree.get(path));
         found.ok_or_else(|| {
             // A folder around everything is what people meet most; say so where it is the cause.
             let suffixed = |file: &&SourceFile| {
                 let within = |path: &String| file.path.strip_suffix(path.as_str());
-                candidates.iter().any(|path| within(path).is_some_and(|rest| rest.ends_with('/')))
+                candidates
+                    .iter()
+                    .any(|path| within(path).is_some_and(|rest| rest.ends_with('/')))
             };
-            let hint = tree.files().iter().find(suffixed).map_or(String::new(), |file| {
-                format!("; there is `{}`: pack the files without the folder around them", file.path)
-            });
+            let hint = tree
+                .files()
+                .iter()
+                .find(suffixed)
+                .map_or(String::new(), |file| {
+                    format!(
+                        "; there is `{}`: pack the files without the folder around them",
+                        file.path
+                    )
+                });
             Error::invalid(format!(
                 "entrypoint `{self}` of runtime {runtime}: none of {} is in the source{hint}",
                 candidates.join(", ")

@@ -55,7 +55,9 @@ impl Read for FileReader {
         match &mut self.0 {
             Inner::Memory(cursor) => cursor.read(buffer),
             Inner::Spool { contents, at, left } => {
-                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+                let most = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(buffer.len());
                 let Contents::Spool(spool) = &**contents else {
                     return Ok(0);
                 };

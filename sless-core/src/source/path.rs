@@ -108,7 +108,10 @@ pub(super) fn clean(origin: Origin, raw: &str, limits: &SourceLimits) -> Result<
     let drive = path.as_bytes().get(1) == Some(&b':')
         && path.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
     if path.is_empty() || path.starts_with('/') || drive {
-        return refuse("absolute_path", "a path is relative, without a drive letter");
+        return refuse(
+            "absolute_path",
+            "a path is relative, without a drive letter",
+        );
     }
     for segment in path.split('/') {
         if segment.len() > SourceLimits::SEGMENT_BYTES {

@@ -38,7 +38,11 @@ impl ReviewSet {
 }
 
 pub(super) fn select(tree: &SourceTree) -> Result<ReviewSet> {
-    let selected = || tree.files().iter().filter(|file| ReviewSet::selects(&file.path));
+    let selected = || {
+        tree.files()
+            .iter()
+            .filter(|file| ReviewSet::selects(&file.path))
+    };
     let bytes = selected().map(|file| file.size).sum();
     let mut set = ReviewSet {
         bytes,

@@ -90,7 +90,7 @@ impl SourceTree {
     /// A tree of files that are in memory, none of them executable, under the default limits.
     ///
     /// ```
-    /// use sless_core::SourceTree;
+    /// use sless_core::source::SourceTree;
     ///
     /// let tree = SourceTree::from_files([("handler.py", "def handle(event): return event")])?;
     /// assert_eq!(tree.files()[0].path, "handler.py");
@@ -274,7 +274,11 @@ fn digest(files: &[SourceFile]) -> Digest {
     for file in files {
         let executable = if file.executable { "x" } else { "-" };
         hash.update(file.path.as_bytes());
-        hash.update(format!("\0{executable}\0{}\0{}\n", file.size, file.sha256.hex()));
+        hash.update(format!(
+            "\0{executable}\0{}\0{}\n",
+            file.size,
+            file.sha256.hex()
+        ));
     }
     Digest::from_bytes(hash.finalize().into())
 }

@@ -3,12 +3,7 @@
 use std::fmt::Write as _;
 
 use super::VERSION;
-use crate::{
-    Digest, Result,
-    error::Error,
-    runtime::RuntimeInfo,
-    source::Dependencies,
-};
+use crate::{Digest, Result, error::Error, runtime::RuntimeInfo, source::Dependencies};
 
 /// The user and group that functions run as; a number, so that Kubernetes can check it.
 const USER: &str = "65532:65532";

@@ -154,5 +154,7 @@ fn broken(source: io::Error) -> Error {
 }
 
 pub(super) fn corrupt(word: &str, rule: impl std::fmt::Display) -> Error {
-    Origin::Context.refuse_all(word, rule).during("context.read")
+    Origin::Context
+        .refuse_all(word, rule)
+        .during("context.read")
 }
