@@ -1,0 +1,60 @@
+//! Steps that are one cargo command, or one per package.
+
+use anyhow::Result;
+
+use super::Outcome;
+use crate::{
+    process::{Command, Shell},
+    tools,
+    workspace::Workspace,
+};
+
+/// What every run of clippy ends with.
+const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];
+
+pub(super) fn fmt(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    shell.run(&Command::cargo("fmt").args(["--all", "--check"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn clippy(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    let clippy = Command::cargo("clippy").args(["--workspace", "--all-targets"]);
+    shell.run(&clippy.args(DENY_WARNINGS))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn clippy_each(workspace: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    let members = workspace.members();
+    for package in &members {
+        let clippy = Command::cargo("clippy").args(["--all-targets", "--package", &package.name]);
+        shell.run(&clippy.args(DENY_WARNINGS))?;
+    }
+    Ok(Outcome::Noted(format!("{} crates", members.len())))
+}
+
+pub(super) fn features(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    let hack = tools::CARGO_HACK.ensure(shell)?;
+    let hack = Command::new(hack).args(["hack", "clippy", "--workspace", "--each-feature"]);
+    shell.run(&hack.args(DENY_WARNINGS))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn tests(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    // A test that needs a service is marked `#[ignore = "needs …"]`, so that a plain `cargo test`
+    // works anywhere. Here everything runs, and a service that is missing is a failure.
+    let test = Command::cargo("test").args(["--workspace", "--tests", "--no-fail-fast"]);
+    shell.run(&test.args(["--", "--include-ignored"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn doctests(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    let test = Command::cargo("test").args(["--workspace", "--doc", "--no-fail-fast"]);
+    shell.run(&test)?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn docs(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    let doc = Command::cargo("doc").args(["--workspace", "--no-deps"]);
+    shell.run(&doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Outcome::Passed)
+}
