@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteStream, ChangeStream, Digest, Failure, GetOptions, LogOptions, LogStream, Receipt, Result,
-    Runtime, Storage, StorageKey, resource::FunctionId, source::Dependencies,
+    Runtime, Storage, StorageKey, resource::FunctionId,
 };
 
 /// Makes an artifact that a [`Scheduler`](crate::Scheduler) can run out of a build context.
@@ -113,8 +113,8 @@ pub struct BuildRequest {
     pub id: BuildId,
     /// The runtime that it is built for.
     pub runtime: Runtime,
-    /// What has to be installed.
-    pub dependencies: Dependencies,
+    /// Whether the source asks for something to be installed.
+    pub installs: bool,
     /// The build context.
     pub context: ContextRef,
     /// How long the build may take.
@@ -129,10 +129,10 @@ impl BuildRequest {
     pub const fn new(
         id: BuildId,
         runtime: Runtime,
-        dependencies: Dependencies,
+        installs: bool,
         context: ContextRef,
     ) -> Self {
-        Self { id, runtime, dependencies, context, timeout: Self::TIMEOUT }
+        Self { id, runtime, installs, context, timeout: Self::TIMEOUT }
     }
 
     /// How long the build may take.

@@ -5,6 +5,7 @@ pub mod change;
 pub mod clock;
 pub mod cron;
 pub mod dispatcher;
+// pub mod engine;
 pub mod error;
 pub mod invocations;
 pub mod lease;
@@ -38,6 +39,7 @@ pub use dispatcher::{
     DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Delivery, Dispatcher,
     Disposition, EventSink, Message, Publish, Subscription, SubscriptionStatus,
 };
+// pub use engine::{Backends, Call, Deploy, Health, Observer, Options, Roles, Sless, Stats, Upload, dispose};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use failure::{Failure, reason};
 pub use invocations::{

@@ -1,0 +1,338 @@
+//! The reconciler of functions: build, run, tell; or take apart.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Engine, annotation};
+use crate::{
+    Artifact, BuildId, BuildRequest, BuildStatus, Builder, CatalogExt as _, ContextRef, Digest,
+    Error, Failure, Function, FunctionId, FunctionPhase, Name, Namespace, Object, Receipt, Result,
+    StorageKey, Workload, WorkloadPhase, WorkloadStatus, reason,
+    resource::{Condition, FunctionStatus, ObjectKey, Resource as _},
+    source::{Dependencies, context},
+};
+
+/// The conditions of a function.
+const BUILT: &str = "Built";
+const READY: &str = "Ready";
+
+/// How soon to look again at what is on its way, should its hint be lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// The engine's finalizer.
+pub(super) const FINALIZER: &str = "sless.io/engine";
+
+impl Engine {
+    /// One step of a function towards what is wanted of it. Answers when to look again.
+    pub(super) async fn reconcile_function(&self, key: &ObjectKey) -> Result<Option<Duration>> {
+        let found = self.backends.catalog.find(&key.namespace, &key.name).await?;
+        let Some(function) = found else {
+            self.routes.forget(&key.namespace, &key.name);
+            return Ok(None);
+        };
+        let function: Function = function;
+        if function.metadata.is_deleting() {
+            self.routes.forget(&key.namespace, &key.name);
+            return self.take_apart(function).await;
+        }
+        let function = self.with_finalizer(function).await?;
+        let mut status = function.status.clone();
+        status.observed_generation = function.metadata.generation;
+        let next = self.bring_up(&function, &mut status).await?;
+        if status != function.status {
+            let changed = Function { status, ..function };
+            self.backends.catalog.update_status(changed.into()).await?;
+            self.routes.forget(&key.namespace, &key.name);
+        }
+        Ok(next)
+    }
+
+    /// Sees to it that deleting an object waits for the engine.
+    pub(super) async fn with_finalizer<R: crate::Resource>(&self, resource: R) -> Result<R> {
+        let mut object: Object = resource.into();
+        if !object.metadata().finalizers.iter().any(|name| name == FINALIZER) {
+            object.metadata_mut().finalizers.push(FINALIZER.to_owned());
+            object = self.backends.catalog.update(object).await?;
+        }
+        R::try_from(object)
+    }
+
+    /// Lets a deleted object go, now that nothing of it is left.
+    pub(super) async fn without_finalizer(&self, mut object: Object) -> Result<()> {
+        object.metadata_mut().finalizers.retain(|name| name != FINALIZER);
+        match self.backends.catalog.update(object).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn bring_up(
+        &self,
+        function: &Function,
+        status: &mut FunctionStatus,
+    ) -> Result<Option<Duration>> {
+        let now = self.backends.clock.now();
+        let (Some(code), Some(context)) = (function.spec.code_sha256, &function.spec.s3_key) else {
+            let message = "no code was uploaded yet";
+            settle(status, FunctionPhase::Pending, reason::NO_CODE, message);
+            Condition::set(&mut status.conditions, READY, Some(false), reason::NO_CODE, message, now);
+            return Ok(None);
+        };
+        let id = self.build_id(function, code);
+        let built = self.build(function, id.clone(), StorageKey::new(context)?).await?;
+        let artifact = match built {
+            BuildStatus::Succeeded { artifact, built_at } => {
+                status.last_built_at = Some(built_at);
+                status.artifact = Some(artifact.clone());
+                Condition::set(&mut status.conditions, BUILT, Some(true), "", "", now);
+                artifact
+            }
+            BuildStatus::Queued => return Ok(building(status, "waits for its turn", now)),
+            BuildStatus::Running { step } => return Ok(building(status, &step, now)),
+            BuildStatus::Failed { failure, transient } => {
+                let text = failure.text();
+                settle(status, FunctionPhase::Failed, &failure.reason, &text);
+                for kind in [BUILT, READY] {
+                    let set = &mut status.conditions;
+                    Condition::set(set, kind, Some(false), &failure.reason, &failure.message, now);
+                }
+                if transient {
+                    return Err(Error::unavailable(failure.message).with_reason(failure.reason));
+                }
+                return Ok(None);
+            }
+        };
+        let stop = self.why_stopped(function);
+        let mut workload = workload(function, artifact, status)?;
+        if stop.is_some() {
+            workload.replicas = 0;
+        }
+        let namespace = &function.metadata.namespace;
+        self.backends.scheduler.ensure_namespace(namespace).await?;
+        let seen = self.backends.scheduler.apply(&workload).await?;
+        let next = observe(status, &seen, stop, now);
+        let serves = seen.phase == WorkloadPhase::Ready && seen.serving == Some(workload.revision());
+        // Before the status is written, so that it is done again after a crash in between.
+        let takes_over = function.status.serving != seen.serving || self.untidy.contains(&id.function);
+        if serves && takes_over && !self.tidy(function, &id).await {
+            return Ok(Some(LOOK_AGAIN));
+        }
+        Ok(next)
+    }
+
+    /// What names the build of this code for this function.
+    pub(super) fn build_id(&self, function: &Function, code: Digest) -> BuildId {
+        let attempt = function.metadata.annotations.get(annotation::BUILD_ATTEMPT);
+        BuildId {
+            function: FunctionId::of(&function.metadata),
+            code,
+            runtime_version: self.options.runtimes.version(function.spec.runtime).to_owned(),
+            attempt: attempt.and_then(|attempt| attempt.parse().ok()).unwrap_or(0),
+        }
+    }
+
+    async fn build(
+        &self,
+        function: &Function,
+        id: BuildId,
+        context: StorageKey,
+    ) -> Result<BuildStatus> {
+        let context = ContextRef { storage: self.backends.storage.clone(), key: context };
+        let installs = match self.installs(function, &context).await {
+            Ok(installs) => installs,
+            Err(failure) => return Ok(BuildStatus::Failed { failure, transient: false }),
+        };
+        let Some(builder) = self.builder_for(installs) else {
+            let message = "the source asks for dependencies, and no builder here installs any";
+            let failure = Failure::new(reason::BUILD_UNSUPPORTED, message);
+            return Ok(BuildStatus::Failed { failure, transient: false });
+        };
+        let request = BuildRequest::new(id, function.spec.runtime, installs, context)
+            .with_timeout(self.options.build_timeout);
+        builder.ensure(&request).await
+    }
+
+    /// The first builder that can build a source.
+    fn builder_for(&self, installs: bool) -> Option<&Arc<dyn Builder>> {
+        let mut builders = self.backends.builders.iter();
+        builders.find(|builder| !installs || builder.capabilities().installs)
+    }
+
+    /// Whether the source asks for dependencies: as noted at its upload, or as the context says.
+    async fn installs(&self, function: &Function, context: &ContextRef) -> Result<bool, Failure> {
+        let runtime = function.spec.runtime;
+        let noted = function.metadata.annotations.get(annotation::INSTALLS);
+        if let Some(noted) = noted.and_then(|noted| annotation::read_installs(noted, runtime)) {
+            return Ok(noted);
+        }
+        let unreadable = |error: Error| {
+            let message = format!("the stored build context cannot be read: {}", error.message());
+            Failure::new(reason::CONTEXT_UNREADABLE, message)
+        };
+        let limits = self.options.source_limits.clone();
+        let file = super::upload::spool(context.open().await.map_err(unreadable)?, u64::MAX)
+            .await
+            .map_err(unreadable)?;
+        let found = super::blocking(move || {
+            let context = context::read(file, &limits)?;
+            Ok(!Dependencies::detect(runtime, &context.tree)?.is_none())
+        });
+        found.await.map_err(unreadable)
+    }
+
+    /// Why a function is to be off, if it is.
+    fn why_stopped(&self, function: &Function) -> Option<(&'static str, &'static str)> {
+        let Function { metadata, spec, .. } = function;
+        if spec.replicas() == 0 {
+            return Some((reason::SCALED_TO_ZERO, "the function is stopped: replicas is 0"));
+        }
+        self.index
+            .is_stopped(&metadata.namespace, &metadata.name)
+            .then_some((reason::TRIGGER_DISABLED, "the function is stopped: its trigger is disabled"))
+    }
+
+    /// Drops builds and stored sources that a new version has made needless. Answers whether it could
+    /// be done; if not, it is tried again and hinders nobody.
+    async fn tidy(&self, function: &Function, current: &BuildId) -> bool {
+        let tidied = async {
+            for builder in &self.backends.builders {
+                builder.prune(&current.function, std::slice::from_ref(current)).await?;
+            }
+            let kept = self.options.sources_kept.max(1);
+            let (namespace, name) = (&function.metadata.namespace, &function.metadata.name);
+            self.drop_sources(namespace, name, kept, function.spec.s3_key.as_deref()).await
+        };
+        let tidied = tidied.await;
+        if let Err(error) = &tidied {
+            let function = &current.function;
+            tracing::warn!(%function, error = %error.chain(), "old versions were not dropped yet");
+        }
+        self.untidy.set(&current.function, tidied.is_err());
+        tidied.is_ok()
+    }
+
+    /// Removes everything that was made for a function, and then the function.
+    async fn take_apart(&self, function: Function) -> Result<Option<Duration>> {
+        let id = FunctionId::of(&function.metadata);
+        let mut receipt = Receipt::default();
+        let mut failed = None;
+        receipt.merge_or_keep(self.backends.scheduler.remove(&id).await, &mut failed);
+        for builder in &self.backends.builders {
+            receipt.merge_or_keep(builder.prune(&id, &[]).await, &mut failed);
+        }
+        let dropped = self.drop_sources(&id.namespace, &id.name, 0, None).await;
+        receipt.merge_or_keep(dropped, &mut failed);
+        self.receipts.add(&id.uid, receipt);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let key = function.key();
+        self.without_finalizer(function.into()).await?;
+        self.untidy.set(&id, false);
+        self.receipts.close(&id.uid);
+        self.wake_dependents(&key);
+        Ok(None)
+    }
+
+    /// Removes the stored sources and contexts of a function, except the newest `kept` and the one in
+    /// use.
+    async fn drop_sources(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        kept: usize,
+        in_use: Option<&str>,
+    ) -> Result<Receipt> {
+        use futures::TryStreamExt as _;
+
+        let storage = &self.backends.storage;
+        let mut receipt = Receipt::default();
+        for (folder, kind) in [("contexts", "stored_context"), ("functions", "stored_source")] {
+            let listed = storage.list(&format!("{folder}/{namespace}/{name}/"));
+            let mut keys: Vec<StorageKey> =
+                listed.map_ok(|object| object.key).try_collect().await?;
+            // Keys end in the time of the upload, so the newest sort last.
+            keys.sort();
+            keys.truncate(keys.len().saturating_sub(kept));
+            for key in keys {
+                let context = StorageKey::new(in_use.unwrap_or("none"))?;
+                if key == context || context.source_of_context().is_ok_and(|source| source == key) {
+                    continue;
+                }
+                storage.delete(&key).await?;
+                receipt.add(kind, key.as_str(), "storage");
+            }
+        }
+        Ok(receipt)
+    }
+}
+
+/// What is to run, for a function whose code was built into this artifact.
+pub(super) fn workload(
+    function: &Function,
+    artifact: Artifact,
+    status: &FunctionStatus,
+) -> Result<Workload> {
+    let Function { metadata, spec, .. } = function;
+    let built_at = status
+        .last_built_at
+        .ok_or_else(|| Error::internal("a built function without the time of its build"))?;
+    Ok(Workload {
+        function: FunctionId::of(metadata),
+        artifact,
+        runtime: spec.runtime,
+        entrypoint: spec.entrypoint.clone(),
+        env: spec.env.clone(),
+        replicas: spec.replicas(),
+        timeout: Duration::from_secs(spec.timeout_seconds.into()),
+        memory: spec.memory.clone(),
+        cpu: spec.cpu.clone(),
+        concurrency: spec.concurrency,
+        idle: spec.idle_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        built_at,
+    })
+}
+
+fn settle(status: &mut FunctionStatus, phase: FunctionPhase, reason: &str, message: &str) {
+    status.phase = phase;
+    reason.clone_into(&mut status.reason);
+    message.clone_into(&mut status.message);
+}
+
+fn building(status: &mut FunctionStatus, step: &str, now: jiff::Timestamp) -> Option<Duration> {
+    settle(status, FunctionPhase::Building, "", step);
+    Condition::set(&mut status.conditions, BUILT, None, "building", step, now);
+    Some(LOOK_AGAIN)
+}
+
+/// Writes down what the scheduler says.
+fn observe(
+    status: &mut FunctionStatus,
+    seen: &WorkloadStatus,
+    stop: Option<(&'static str, &'static str)>,
+    now: jiff::Timestamp,
+) -> Option<Duration> {
+    status.ready_replicas = seen.ready_replicas;
+    status.serving = seen.serving;
+    let failure = seen.failure.as_ref();
+    let (word, text) = failure.map_or(("", String::new()), |f| (&*f.reason, f.text()));
+    let (phase, word, text) = match (seen.phase, stop) {
+        (WorkloadPhase::Failed, None) => (FunctionPhase::Failed, word, text),
+        (WorkloadPhase::Ready, None) => (FunctionPhase::Ready, "", String::new()),
+        (WorkloadPhase::Stopped, Some((word, message))) => {
+            (FunctionPhase::Stopped, word, message.to_owned())
+        }
+        (_, Some((word, _))) => (FunctionPhase::Stopped, word, "stops".to_owned()),
+        (_, None) => (FunctionPhase::Building, "starting", "starts".to_owned()),
+    };
+    settle(status, phase, word, &text);
+    let ready = match phase {
+        FunctionPhase::Ready => Some(true),
+        FunctionPhase::Building => None,
+        _ => Some(false),
+    };
+    let first_line = text.lines().next().unwrap_or_default();
+    Condition::set(&mut status.conditions, READY, ready, word, first_line, now);
+    let moving = matches!(seen.phase, WorkloadPhase::Starting | WorkloadPhase::Absent)
+        || (stop.is_some() && seen.phase != WorkloadPhase::Stopped);
+    moving.then_some(LOOK_AGAIN)
+}

@@ -1,0 +1,157 @@
+//! The reconciler of jobs: run once, tell; or take apart.
+
+use std::time::Duration;
+
+use super::{Engine, function::workload};
+use crate::{
+    CatalogExt as _, Function, FunctionJob, FunctionPhase, Invocation, JobId, JobPhase, JobRun,
+    Origin, Receipt, Result, RunPhase, RunStatus, reason,
+    resource::{Condition, JobStatus, ObjectKey, Uid},
+};
+
+const COMPLETE: &str = "Complete";
+
+/// How soon to look again at a run, should its hint be lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+impl Engine {
+    /// One step of a job towards what is wanted of it. Answers when to look again.
+    pub(super) async fn reconcile_job(&self, key: &ObjectKey) -> Result<Option<Duration>> {
+        let found = self.backends.catalog.find(&key.namespace, &key.name).await?;
+        let Some(job) = found else {
+            self.index.remove(key);
+            return Ok(None);
+        };
+        let job: FunctionJob = job;
+        if job.metadata.is_deleting() {
+            self.index.remove(key);
+            return self.take_job_apart(job).await;
+        }
+        self.index.put(&job.clone().into());
+        let job = self.with_finalizer(job).await?;
+        let mut status = job.status.clone();
+        status.observed_generation = job.metadata.generation;
+        let next = self.run(&job, &mut status).await?;
+        if status != job.status {
+            if status.phase.is_terminal() && status.run_id > 0 {
+                self.record_run(&job, &status);
+            }
+            let changed = FunctionJob { status, ..job };
+            self.backends.catalog.update_status(changed.into()).await?;
+        }
+        Ok(next)
+    }
+
+    async fn run(&self, job: &FunctionJob, status: &mut JobStatus) -> Result<Option<Duration>> {
+        let now = self.backends.clock.now();
+        let wanted = job.spec.run_id;
+        if wanted < status.run_id || (wanted == status.run_id && status.phase.is_terminal()) {
+            return Ok(None);
+        }
+        if wanted == 0 {
+            let message = "run_id is 0: nothing is to run";
+            *status = JobStatus { phase: JobPhase::Skipped, message: message.to_owned(), ..cleared(status) };
+            Condition::set(&mut status.conditions, COMPLETE, Some(true), "skipped", message, now);
+            return Ok(None);
+        }
+        if wanted > status.run_id {
+            *status = JobStatus { run_id: wanted, ..cleared(status) };
+        }
+        let namespace = &job.metadata.namespace;
+        let function: Option<Function> =
+            self.backends.catalog.find(namespace, &job.spec.function_ref).await?;
+        let waits = match &function {
+            None => Some((reason::FUNCTION_MISSING, "its function is not there")),
+            Some(function) => match (&function.status.artifact, function.status.phase) {
+                (Some(_), FunctionPhase::Ready | FunctionPhase::Stopped) => None,
+                _ => Some((reason::FUNCTION_NOT_READY, "its function is not ready")),
+            },
+        };
+        // A run that began goes on whatever becomes of its function meanwhile.
+        let began = status.phase == JobPhase::Running;
+        if let (Some((word, message)), false) = (waits, began) {
+            word.clone_into(&mut status.reason);
+            message.clone_into(&mut status.message);
+            return Ok(None);
+        }
+        let Some(function) = function else { return Ok(Some(LOOK_AGAIN)) };
+        let Some(artifact) = function.status.artifact.clone() else { return Ok(Some(LOOK_AGAIN)) };
+        let workload = workload(&function, artifact, &function.status)?;
+        let run = JobRun {
+            job: JobId::of(&job.metadata),
+            run_id: wanted,
+            timeout: workload.timeout,
+            workload,
+            event: job.spec.event().to_owned(),
+        };
+        let seen = self.backends.scheduler.run_job(&run).await?;
+        observe(status, seen, now);
+        Ok((!status.phase.is_terminal()).then_some(LOOK_AGAIN))
+    }
+
+    /// Puts an ended run into the log of calls.
+    fn record_run(&self, job: &FunctionJob, status: &JobStatus) {
+        let (Some(started), Some(finished)) = (status.started_at, status.finished_at) else { return };
+        let failed = status.phase == JobPhase::Failed;
+        self.recorder.put(Invocation {
+            // The same run is the same record, however often it is seen to have ended.
+            id: Uid::new(format!("{}-{}", job.metadata.uid, status.run_id)),
+            request_id: format!("{}-{}", job.metadata.uid, status.run_id),
+            namespace: job.metadata.namespace.clone(),
+            function: job.spec.function_ref.clone(),
+            origin: Origin::Job,
+            cause: Some(job.metadata.name.clone()),
+            attempt: 1,
+            started_at: started,
+            duration: Duration::try_from(finished.duration_since(started)).unwrap_or_default(),
+            status: if failed { 500 } else { 200 },
+            error: failed.then(|| status.reason.clone()),
+            response_bytes: status.result.as_ref().map_or(0, |result| result.len() as u64),
+        });
+    }
+
+    async fn take_job_apart(&self, job: FunctionJob) -> Result<Option<Duration>> {
+        let id = JobId::of(&job.metadata);
+        let mut receipt = Receipt::default();
+        let mut failed = None;
+        receipt.merge_or_keep(self.backends.scheduler.remove_job(&id).await, &mut failed);
+        self.receipts.add(&id.uid, receipt);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.without_finalizer(job.into()).await?;
+        self.receipts.close(&id.uid);
+        Ok(None)
+    }
+}
+
+/// A status that speaks of no run, with the conditions kept.
+fn cleared(status: &JobStatus) -> JobStatus {
+    JobStatus {
+        observed_generation: status.observed_generation,
+        conditions: status.conditions.clone(),
+        ..JobStatus::default()
+    }
+}
+
+/// Writes down what the scheduler says.
+fn observe(status: &mut JobStatus, seen: RunStatus, now: jiff::Timestamp) {
+    status.phase = match seen.phase {
+        RunPhase::Pending => JobPhase::Pending,
+        RunPhase::Running => JobPhase::Running,
+        RunPhase::Succeeded => JobPhase::Succeeded,
+        RunPhase::Failed => JobPhase::Failed,
+    };
+    status.started_at = seen.started_at;
+    status.finished_at = seen.finished_at;
+    status.result = seen.result;
+    let failure = seen.failure.as_ref();
+    status.reason = failure.map_or(String::new(), |failure| failure.reason.clone().into_owned());
+    status.message = failure.map_or(String::new(), crate::Failure::text);
+    let (holds, word) = match status.phase {
+        JobPhase::Succeeded => (Some(true), "succeeded"),
+        JobPhase::Failed => (Some(true), "failed"),
+        _ => (Some(false), "under_way"),
+    };
+    Condition::set(&mut status.conditions, COMPLETE, holds, word, "", now);
+}

@@ -1,0 +1,107 @@
+//! The engine: it brings what is to what is wanted, and calls functions.
+//!
+//! [`Sless`] is level-triggered. The catalog holds what is wanted and the backends hold what is; for
+//! each kind of object a reconciler looks, compares, does the smallest step that can be repeated,
+//! writes the status, and says when to look again. What wakes it are hints: of the catalog's watch,
+//! of the backends' change streams, and of a slow resync that covers for lost ones. One object is
+//! never reconciled twice at once, failures back off for each object, and a restart at any point
+//! loses nothing.
+
+mod annotation;
+mod backends;
+mod controller;
+mod cron;
+mod deploy;
+mod events;
+mod function;
+mod index;
+mod invoke;
+mod job;
+mod options;
+mod queue;
+mod receipts;
+mod record;
+mod routes;
+mod sless;
+mod trigger;
+mod upload;
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    controller::backoff, cron::Timetable, index::Index, queue::WorkQueue, receipts::{Receipts, Untidy},
+    record::Recorder, routes::Routes,
+};
+pub use self::{
+    backends::Backends,
+    deploy::Deploy,
+    events::dispose,
+    invoke::Call,
+    options::{Observer, Options, Roles},
+    sless::{Health, Sless, Stats},
+    upload::Upload,
+};
+use crate::{Error, Result};
+
+/// What all parts of a running engine share.
+#[derive(Debug)]
+struct Engine {
+    backends: Backends,
+    options: Options,
+    queue: WorkQueue,
+    index: Index,
+    routes: Routes,
+    timetable: Timetable,
+    receipts: Receipts,
+    untidy: Untidy,
+    recorder: Recorder,
+    uploads: Semaphore,
+    /// Whether the catalog has been read and is being followed.
+    follows: watch::Sender<bool>,
+    /// Ends every loop.
+    stop: CancellationToken,
+    /// Loops, reconciles, and calls by cron.
+    tasks: TaskTracker,
+    /// Calls whose head has not been answered yet.
+    calls: TaskTracker,
+    /// Ends the storing of records, after everything else.
+    recorded: CancellationToken,
+    recording: TaskTracker,
+}
+
+impl Engine {
+    fn new(backends: Backends, options: Options) -> (Arc<Self>, record::RecordQueue) {
+        let stored = backends.invocations.is_some();
+        let (recorder, records) = Recorder::new(&options, backends.clock.clone(), stored);
+        let engine = Self {
+            queue: WorkQueue::default(),
+            index: Index::default(),
+            routes: Routes::new(options.routes),
+            timetable: Timetable::default(),
+            receipts: Receipts::default(),
+            untidy: Untidy::default(),
+            recorder,
+            uploads: Semaphore::new(options.uploads_at_once.max(1)),
+            follows: watch::Sender::new(false),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            calls: TaskTracker::new(),
+            recorded: CancellationToken::new(),
+            recording: TaskTracker::new(),
+            backends,
+            options,
+        };
+        (Arc::new(engine), records)
+    }
+}
+
+/// Runs work that blocks on a thread where it may.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panicked) => Err(Error::internal("work on another thread broke off").with_source(panicked)),
+    }
+}

@@ -1,0 +1,277 @@
+//! From an uploaded zip to a function that names it.
+
+use std::{
+    fs::File,
+    io::{Seek as _, Write as _},
+};
+
+use futures::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use tokio_util::io::ReaderStream;
+
+use super::{Engine, annotation};
+use crate::{
+    ByteStream, CatalogExt as _, Digest, Error, ErrorKind, Function, FunctionPhase, Name,
+    Namespace, PutOptions, Result, StorageKey, ValidationAction, ValidationFailure, Verdict, clock,
+    resource::{FunctionStatus, Verification},
+    source::{ContextInfo, SourceArchive, SourceTree, context},
+};
+
+/// What became of an upload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Upload {
+    /// The digest of the source.
+    pub digest: Digest,
+    /// The key of the stored build context.
+    pub s3_key: String,
+    /// Whether the function had this very source already, so that nothing was stored.
+    pub unchanged: bool,
+    /// What the validator said.
+    pub verification: Option<Verification>,
+    /// What the uploader should know: that nobody could look, that files were left out.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// Takes a zip: checks it, has it looked at, stores it, and tells the function.
+    pub(super) async fn upload(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        zip: ByteStream,
+    ) -> Result<Upload> {
+        let clock = &*self.backends.clock;
+        let waited = clock::timeout(clock, self.options.upload_wait, self.uploads.acquire()).await;
+        let Ok(Ok(_place)) = waited else {
+            let limit = self.options.uploads_at_once;
+            let message = format!("limit uploads_at_once of {limit} reached");
+            return Err(Error::new(ErrorKind::Overloaded, message)
+                .with_reason("limit_uploads_at_once"));
+        };
+
+        let function: Function = self.backends.catalog.read(namespace, name).await?;
+        let limits = self.options.source_limits.clone();
+        let zip = spool(zip, limits.zip_bytes).await?;
+        let (zip, tree) = super::blocking(move || {
+            let tree = SourceArchive::open(&zip, &limits)?;
+            Ok((zip, tree))
+        })
+        .await?;
+        let digest = tree.digest();
+        let mut warnings: Vec<String> =
+            tree.skipped().iter().map(|path| format!("{path} was left out")).collect();
+
+        if let Some(upload) = already_there(&function, digest, &warnings) {
+            return Ok(upload);
+        }
+        let runtime = self
+            .options
+            .runtimes
+            .info(function.spec.runtime, function.spec.entrypoint.clone())?;
+        let (tree, info, context) = super::blocking(move || {
+            let mut file = tempfile::tempfile().map_err(spool_failed)?;
+            let info = context::write(&tree, &runtime, &mut file)?;
+            file.rewind().map_err(spool_failed)?;
+            Ok((tree, info, file))
+        })
+        .await?;
+        let verification = self.verify(&function, &tree, &mut warnings).await?;
+        let s3_key = self.store(namespace, name, zip, context).await?;
+        self.adopt(&function, &s3_key, &info).await?;
+        if let Some(verification) = verification.clone() {
+            self.note(&function, verification).await?;
+        }
+        let s3_key = s3_key.as_str().to_owned();
+        Ok(Upload { digest, s3_key, unchanged: false, verification, warnings })
+    }
+
+    /// Has the source looked at, and refuses it where the policy says so.
+    async fn verify(
+        &self,
+        function: &Function,
+        source: &SourceTree,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Verification>> {
+        let policy = self.options.validation;
+        if policy.action == ValidationAction::Off {
+            return Ok(None);
+        }
+        let digest = source.digest();
+        let kept = function.status.verification.as_ref();
+        let verification = match kept.filter(|kept| kept.digest == digest) {
+            Some(kept) => kept.clone(),
+            None => {
+                let validator = &self.backends.validator;
+                let asked = validator.validate(source, function.spec.runtime);
+                let limit = self.options.validation_timeout;
+                let answered = clock::timeout(&*self.backends.clock, limit, asked).await;
+                match answered.and_then(|verdict| verdict) {
+                    Ok(verdict) => Verification {
+                        digest,
+                        verdict: verdict.as_str().to_owned(),
+                        reason: verdict.reason().to_owned(),
+                        by: validator.identity(),
+                        at: self.backends.clock.now(),
+                    },
+                    Err(error) if policy.on_failure == ValidationFailure::Soft => {
+                        tracing::warn!(error = %error.chain(), "code was accepted without a verdict");
+                        warnings.push(format!("the code was not validated: {}", error.message()));
+                        return Ok(None);
+                    }
+                    Err(error) => {
+                        return Err(Error::unavailable("the code could not be validated; try again")
+                            .with_reason("validation_unavailable")
+                            .with_source(error));
+                    }
+                }
+            }
+        };
+        if verification.verdict == (Verdict::Unsafe { reason: String::new() }).as_str() {
+            if policy.action == ValidationAction::Block {
+                return Err(Error::invalid(format!(
+                    "code validation failed: {}",
+                    verification.reason
+                ))
+                .with_reason("code_validation_failed"));
+            }
+            warnings.push(format!("the code was found unsafe: {}", verification.reason));
+        }
+        Ok(Some(verification))
+    }
+
+    /// Stores zip and context, and answers the context's key.
+    async fn store(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        zip: File,
+        context: File,
+    ) -> Result<StorageKey> {
+        let now = self.backends.clock.now();
+        let random = crate::Uid::random();
+        // The time first, so that keys sort by age; the rest keeps two uploads of one moment apart.
+        let suffix = &random.as_str()[..8];
+        let stamp = format!("{}-{suffix}", now.strftime("%Y%m%dT%H%M%S%3fZ"));
+        let source_key = StorageKey::source(namespace, name, &stamp)?;
+        let context_key = StorageKey::context(namespace, name, &stamp)?;
+        for (key, file, media_type) in [
+            (&source_key, zip, "application/zip"),
+            (&context_key, context, "application/gzip"),
+        ] {
+            let options = PutOptions::default().with_content_type(media_type);
+            self.backends.storage.put(key, read_file(file), &options).await?;
+        }
+        Ok(context_key)
+    }
+
+    /// Tells the function of its new code.
+    async fn adopt(&self, function: &Function, key: &StorageKey, info: &ContextInfo) -> Result<()> {
+        let metadata = &function.metadata;
+        let uid = &metadata.uid;
+        let failed_build = function.spec.code_sha256 == Some(info.digest);
+        let changed = self
+            .backends
+            .catalog
+            .modify(&metadata.namespace, &metadata.name, |now: &mut Function| {
+                if now.metadata.uid != *uid {
+                    return Err(Error::conflict("the function was deleted and created again"));
+                }
+                if now.metadata.is_deleting() {
+                    return Err(Error::not_found("the function is being deleted"));
+                }
+                if now.spec.runtime != function.spec.runtime {
+                    return Err(Error::conflict("the function's runtime was changed meanwhile"));
+                }
+                now.spec.s3_key = Some(key.as_str().to_owned());
+                now.spec.code_sha256 = Some(info.digest);
+                let installs =
+                    annotation::write_installs(!info.dependencies.is_none(), now.spec.runtime);
+                let notes = &mut now.metadata.annotations;
+                notes.insert(annotation::INSTALLS.to_owned(), installs);
+                if failed_build {
+                    let attempt = notes.get(annotation::BUILD_ATTEMPT);
+                    let attempt = attempt.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+                    notes.insert(annotation::BUILD_ATTEMPT.to_owned(), (attempt + 1).to_string());
+                }
+                Ok(())
+            })
+            .await;
+        if changed.is_err() {
+            // Nobody names what was stored: it goes. What cannot be removed goes with the next
+            // version's tidying up.
+            for key in [Ok(key.clone()), key.source_of_context()].into_iter().flatten() {
+                if let Err(error) = self.backends.storage.delete(&key).await {
+                    tracing::warn!(%key, error = %error.chain(), "a refused upload was left in storage");
+                }
+            }
+        }
+        changed.map(drop)
+    }
+
+    /// Keeps a verdict with the function.
+    async fn note(&self, function: &Function, verification: Verification) -> Result<()> {
+        let metadata = &function.metadata;
+        for _ in 0..crate::catalog::MODIFY_ATTEMPTS {
+            let now: Function =
+                self.backends.catalog.read(&metadata.namespace, &metadata.name).await?;
+            let status =
+                FunctionStatus { verification: Some(verification.clone()), ..now.status.clone() };
+            match self.backends.catalog.update_status(Function { status, ..now }.into()).await {
+                Err(error) if error.is_conflict() => {}
+                other => return other.map(drop),
+            }
+        }
+        // The verdict is in the answer too; the next upload asks again.
+        Ok(())
+    }
+}
+
+/// The answer to an upload of what the function has already, unless that failed and is to be tried
+/// again.
+fn already_there(function: &Function, digest: Digest, warnings: &[String]) -> Option<Upload> {
+    let s3_key = function.spec.s3_key.clone()?;
+    let same = function.spec.code_sha256 == Some(digest);
+    (same && function.status.phase != FunctionPhase::Failed).then(|| Upload {
+        digest,
+        s3_key,
+        unchanged: true,
+        verification: function.status.verification.clone(),
+        warnings: warnings.to_vec(),
+    })
+}
+
+/// Writes a stream into an unnamed temporary file, at most `limit` bytes of it, and goes to its
+/// beginning.
+pub(super) async fn spool(mut stream: ByteStream, limit: u64) -> Result<File> {
+    let mut file = super::blocking(|| tempfile::tempfile().map_err(spool_failed)).await?;
+    let mut size = 0;
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk?;
+        size += chunk.len() as u64;
+        if size > limit {
+            return Err(Error::limit("zip_bytes", limit, "bytes"));
+        }
+        file = super::blocking(move || {
+            file.write_all(&chunk).map_err(spool_failed)?;
+            Ok(file)
+        })
+        .await?;
+    }
+    super::blocking(move || {
+        file.rewind().map_err(spool_failed)?;
+        Ok(file)
+    })
+    .await
+}
+
+fn read_file(file: File) -> ByteStream {
+    let file = tokio::fs::File::from_std(file);
+    ReaderStream::with_capacity(file, 64 * 1024).map(|chunk| chunk.map_err(spool_failed)).boxed()
+}
+
+fn spool_failed(cause: std::io::Error) -> Error {
+    Error::unavailable("the folder for temporary files cannot be used")
+        .with_reason("spool_failed")
+        .with_source(cause)
+}
