@@ -45,7 +45,7 @@ pub fn write(tree: &SourceTree, info: &RuntimeInfo, writer: impl Write) -> Resul
     let gzip = GzBuilder::new()
         .mtime(0)
         .operating_system(255)
-        .write(&mut counted, Compression::new(6));
+        .write(&mut counted, Compression::fast());
     let gzip = write_tar(tree, &dockerfile, gzip)?;
     gzip.finish().and_then(|out| out.flush()).map_err(failed)?;
     Ok(ContextInfo {
