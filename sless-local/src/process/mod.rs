@@ -1,0 +1,13 @@
+//! Programs of this machine: which interpreters there are, commands that are run to their end, and
+//! what an earlier process left running.
+
+mod command;
+mod sweep;
+mod tools;
+
+pub(crate) use self::{
+    command::{Ended, Program},
+    sweep::{MARK, kill_leftovers},
+    tools::Tools,
+};
+pub use self::tools::ToolsConfig;

@@ -1,0 +1,386 @@
+//! One function: which revision is wanted, which one serves, and who serves it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use sless_core::{
+    Digest, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Inner,
+    crew::{Crew, Hold},
+};
+use crate::records::RecordKind;
+
+/// One function of this machine.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) function: FunctionId,
+    state: Mutex<State>,
+    /// Held while workers are started to serve, so that calls that wake a function start one crew.
+    waking: tokio::sync::Mutex<()>,
+    /// Held while something is applied or ended.
+    changing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What was applied last.
+    applied: Option<Arc<Workload>>,
+    /// What serves: a revision whose handler was imported once.
+    serving: Option<Arc<Workload>>,
+    /// Who serves; absent while the function sleeps.
+    crew: Option<Arc<Crew>>,
+    /// The revision that is being started to take over.
+    starting: Option<Starting>,
+    /// The revision that could not be started, and why.
+    failed: Option<(Digest, Failure)>,
+    /// Nothing is applied, and no crew begins, any more.
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Starting {
+    revision: Digest,
+    cancel: CancellationToken,
+}
+
+/// What is remembered of a function.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Record {
+    function: FunctionId,
+    applied: Workload,
+    serving: Option<Workload>,
+}
+
+impl Runner {
+    pub(super) fn new(function: FunctionId) -> Self {
+        Self {
+            function,
+            state: Mutex::default(),
+            waking: tokio::sync::Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// A function as it was remembered, asleep.
+    pub(super) fn recalled(record: Record) -> Self {
+        let Record { function, applied, serving } = record;
+        let runner = Self::new(function);
+        {
+            let mut state = runner.state();
+            let applied = Arc::new(applied);
+            state.serving = match serving {
+                // One copy where both are the same, which is the rule.
+                Some(serving) if serving == *applied => Some(applied.clone()),
+                serving => serving.map(Arc::new),
+            };
+            state.applied = Some(applied);
+        }
+        runner
+    }
+
+    /// Whether any revision was ever able to serve, or is switched off.
+    pub(super) fn has_served(&self) -> bool {
+        let state = self.state();
+        !state.ended && (state.serving.is_some() || state.is_off())
+    }
+
+    pub(super) async fn apply(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        workload: &Workload,
+    ) -> Result<WorkloadStatus> {
+        let changing = self.changing.lock().await;
+        let revision = workload.revision();
+        let to_store = {
+            let mut state = self.state();
+            let same = state.applied.as_ref().is_some_and(|applied| {
+                applied.revision() == revision && applied.replicas == workload.replicas
+            });
+            let known_to_fail = state.failed.as_ref().is_some_and(|(failed, failure)| {
+                *failed == revision && !passes(&failure.reason)
+            });
+            let on_its_way = state.starting.as_ref().is_some_and(|s| s.revision == revision);
+            if same && (state.serves(&revision) || state.is_off() || known_to_fail || on_its_way) {
+                return Ok(state.status());
+            }
+            let applied = Arc::new(workload.clone());
+            if state.serves(&revision) {
+                state.serving = Some(applied.clone());
+            }
+            if !on_its_way && let Some(starting) = state.starting.take() {
+                starting.cancel.cancel();
+            }
+            state.applied = Some(applied);
+            (!same).then(|| state.record(&self.function)).flatten()
+        };
+        if let Some(record) = to_store {
+            let uid = self.function.uid.as_str();
+            inner.records.put(RecordKind::Workload, uid, &record).await?;
+        }
+        if workload.replicas == 0 {
+            self.rest(inner);
+            return Ok(self.status());
+        }
+        if !self.state().serves(&revision) {
+            self.roll_out(inner, workload, revision);
+            drop(changing);
+            self.settle(inner, &revision).await;
+        }
+        Ok(self.status())
+    }
+
+    /// Starts the first worker of a revision beside the one that serves.
+    fn roll_out(self: &Arc<Self>, inner: &Arc<Inner>, workload: &Workload, revision: Digest) {
+        let cancel = inner.stop.child_token();
+        {
+            let mut state = self.state();
+            if state.starting.as_ref().is_some_and(|starting| starting.revision == revision) {
+                return;
+            }
+            state.failed = None;
+            state.starting = Some(Starting { revision, cancel: cancel.clone() });
+        }
+        let (runner, inner, workload) = (self.clone(), inner.clone(), workload.clone());
+        inner.tasks.clone().spawn(async move {
+            let started = cancel.run_until_cancelled(Crew::start(&inner, workload)).await;
+            if let Some(started) = started {
+                runner.take_over(&inner, revision, started).await;
+            }
+        });
+    }
+
+    /// Lets a new crew serve, remembers that, and ends the old one.
+    async fn take_over(
+        &self,
+        inner: &Arc<Inner>,
+        revision: Digest,
+        started: Result<Arc<Crew>, Failure>,
+    ) {
+        let _changing = self.changing.lock().await;
+        let mut record = None;
+        let old = {
+            let mut state = self.state();
+            let wanted = state.starting.as_ref().is_some_and(|s| s.revision == revision);
+            match started {
+                // Another revision was applied meanwhile, or the function is gone.
+                Ok(crew) if !wanted || state.ended => Some(crew),
+                Ok(crew) => {
+                    state.starting = None;
+                    state.serving = state.applied.clone();
+                    record = state.record(&self.function);
+                    state.crew.replace(crew)
+                }
+                Err(_) if !wanted => None,
+                Err(failure) => {
+                    state.starting = None;
+                    state.failed = Some((revision, failure));
+                    None
+                }
+            }
+        };
+        if let Some(record) = record {
+            let uid = self.function.uid.as_str();
+            if let Err(error) = inner.records.put(RecordKind::Workload, uid, &record).await {
+                // It serves all the same; after a restart it is started once more to see that it can.
+                let function = &self.function;
+                tracing::warn!(%function, error = %error.chain(), "a new version was not remembered");
+            }
+        }
+        if let Some(old) = old {
+            self.retire(inner, old);
+        }
+        inner.changes.notify(self.function.key());
+    }
+
+    /// Waits a moment for a roll-out to end.
+    async fn settle(&self, inner: &Inner, revision: &Digest) {
+        let until = tokio::time::Instant::now() + Duration::from_millis(inner.config.settle_ms);
+        let mut pause = Duration::from_millis(1);
+        while tokio::time::Instant::now() < until {
+            if self.state().starting.as_ref().is_none_or(|starting| starting.revision != *revision) {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    /// A hold on the crew that serves, started if the function sleeps.
+    pub(super) async fn wake(&self, inner: &Arc<Inner>) -> Result<Hold, Asleep> {
+        if let Some(hold) = self.awake()? {
+            return Ok(hold);
+        }
+        let _waking = self.waking.lock().await;
+        if let Some(hold) = self.awake()? {
+            return Ok(hold);
+        }
+        let serving = self.state().serving.clone().ok_or(Asleep::Gone)?;
+        let crew = Crew::start(inner, Workload::clone(&serving)).await.map_err(Asleep::Failed)?;
+        let (hold, unused) = {
+            let mut state = self.state();
+            let still = state.serving.as_ref().is_some_and(|now| now.revision() == serving.revision());
+            if !state.ended && !state.is_off() && still && state.crew.is_none() {
+                state.crew = Some(crew.clone());
+                (Some(Hold::new(&crew)), None)
+            } else {
+                (state.crew.as_ref().map(Hold::new), Some(crew))
+            }
+        };
+        if let Some(unused) = unused {
+            self.retire(inner, unused);
+        }
+        inner.changes.notify(self.function.key());
+        hold.ok_or(Asleep::Gone)
+    }
+
+    /// A hold on the crew that serves, if one does.
+    fn awake(&self) -> Result<Option<Hold>, Asleep> {
+        let state = self.state();
+        if state.ended {
+            return Err(Asleep::Gone);
+        }
+        if state.is_off() {
+            return Err(Asleep::Off);
+        }
+        Ok(state.crew.as_ref().map(Hold::new))
+    }
+
+    /// How many workers are wanted.
+    pub(super) fn wanted(&self) -> u32 {
+        self.state().applied.as_ref().map_or(0, |applied| applied.replicas)
+    }
+
+    /// Ends the crew if it had no call for its idle time.
+    pub(super) fn sleep_if_idle(&self, inner: &Arc<Inner>) {
+        let crew = {
+            let mut state = self.state();
+            let Some(crew) = &state.crew else { return };
+            let default = Duration::from_millis(inner.config.idle_ms);
+            let idle = crew.workload.idle.unwrap_or(default);
+            // Under the lock under which holds are taken: nobody can take one in between.
+            if idle.is_zero() || crew.idle_for().is_none_or(|since| since < idle) {
+                return;
+            }
+            state.crew.take()
+        };
+        if let Some(crew) = crew {
+            self.retire(inner, crew);
+            inner.changes.notify(self.function.key());
+        }
+    }
+
+    /// Ends the crew, since the function is switched off.
+    fn rest(&self, inner: &Arc<Inner>) {
+        let crew = {
+            let mut state = self.state();
+            if let Some(starting) = state.starting.take() {
+                starting.cancel.cancel();
+            }
+            state.crew.take()
+        };
+        if let Some(crew) = crew {
+            self.retire(inner, crew);
+        }
+    }
+
+    /// Ends a crew behind the scenes, with its calls finished within the drain time.
+    fn retire(&self, inner: &Arc<Inner>, crew: Arc<Crew>) {
+        let patience = inner.drain(&crew.workload);
+        inner.tasks.spawn(async move { crew.end(patience).await });
+    }
+
+    /// Ends everything of the function, and answers the process ids. No call begins any more.
+    pub(super) async fn end(&self, inner: &Inner) -> Vec<u32> {
+        let _changing = self.changing.lock().await;
+        let crew = {
+            let mut state = self.state();
+            state.ended = true;
+            if let Some(starting) = state.starting.take() {
+                starting.cancel.cancel();
+            }
+            state.crew.take()
+        };
+        match crew {
+            Some(crew) => crew.end(inner.drain(&crew.workload)).await,
+            None => Vec::new(),
+        }
+    }
+
+    pub(super) fn status(&self) -> WorkloadStatus {
+        self.state().status()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a function that sleeps cannot be called.
+#[derive(Debug)]
+pub(super) enum Asleep {
+    /// It was removed.
+    Gone,
+    /// It is switched off.
+    Off,
+    /// Its worker could not be started.
+    Failed(Failure),
+}
+
+/// Whether the next try to start can go better.
+fn passes(reason: &str) -> bool {
+    use sless_core::reason;
+    [reason::START_TIMEOUT, reason::OUT_OF_MEMORY, reason::BACKEND_UNAVAILABLE, "crash", "host"]
+        .contains(&reason)
+}
+
+impl State {
+    fn is_off(&self) -> bool {
+        self.applied.as_ref().is_some_and(|applied| applied.replicas == 0)
+    }
+
+    fn serves(&self, revision: &Digest) -> bool {
+        self.serving.as_ref().is_some_and(|serving| serving.revision() == *revision)
+    }
+
+    fn record(&self, function: &FunctionId) -> Option<Record> {
+        Some(Record {
+            function: function.clone(),
+            applied: self.applied.as_deref()?.clone(),
+            serving: self.serving.as_deref().cloned(),
+        })
+    }
+
+    fn status(&self) -> WorkloadStatus {
+        let Some(applied) = self.applied.as_ref().filter(|_| !self.ended) else {
+            return WorkloadStatus::new(WorkloadPhase::Absent, None);
+        };
+        let revision = applied.revision();
+        if self.is_off() {
+            return WorkloadStatus::new(WorkloadPhase::Stopped, Some(revision));
+        }
+        let failed = self.failed.as_ref().filter(|(failed, _)| *failed == revision);
+        let phase = match failed {
+            _ if self.serves(&revision) => WorkloadPhase::Ready,
+            Some(_) => WorkloadPhase::Failed,
+            None => WorkloadPhase::Starting,
+        };
+        let serving = self.serving.as_ref().map(|serving| serving.revision());
+        let replicas = if serving.is_some() { applied.replicas } else { 0 };
+        let status = WorkloadStatus::new(phase, Some(revision))
+            .with_serving(serving, replicas)
+            .with_asleep(self.crew.is_none());
+        match failed {
+            Some((_, failure)) if phase == WorkloadPhase::Failed => {
+                status.with_failure(failure.clone())
+            }
+            _ => status,
+        }
+    }
+}
