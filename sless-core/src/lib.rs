@@ -5,11 +5,12 @@ pub mod change;
 pub mod clock;
 pub mod cron;
 pub mod dispatcher;
-// pub mod engine;
+pub mod engine;
 pub mod error;
 pub mod invocations;
 pub mod lease;
 pub mod logs;
+pub mod memory;
 pub mod resource;
 pub mod scheduler;
 pub mod source;
@@ -39,7 +40,7 @@ pub use dispatcher::{
     DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Delivery, Dispatcher,
     Disposition, EventSink, Message, Publish, Subscription, SubscriptionStatus,
 };
-// pub use engine::{Backends, Call, Deploy, Health, Observer, Options, Roles, Sless, Stats, Upload, dispose};
+pub use engine::{Backends, Call, Deploy, Health, Observer, Options, Roles, Sless, Stats, Upload, dispose};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use failure::{Failure, reason};
 pub use invocations::{
