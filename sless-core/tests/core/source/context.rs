@@ -76,7 +76,8 @@ fn a_context_of_version_1_is_read_and_written_to_the_same_bytes() {
     let written = write(&golden_tree(), Runtime::Python311);
     assert!(gunzip(&written) == gunzip(golden), "the tar differs");
     // Neither a name nor a time nor a system in the gzip's header.
-    assert_eq!(written[..10], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
+    assert_eq!(written[3..8], [0; 5]);
+    assert_eq!(written[9], 0xff);
 }
 
 #[test]
