@@ -260,9 +260,21 @@ fn find_zone(name: Option<&str>) -> Result<(Box<str>, TimeZone)> {
     };
     let zone = TimeZone::get(name).map_err(|error| unknown().with_source(error))?;
     match zone.iana_name() {
-        Some(spelled) if !zone.is_unknown() => Ok((spelled.into(), zone.clone())),
+        Some(spelled) if !zone.is_unknown() && !is_local_file(spelled) => {
+            Ok((spelled.into(), zone.clone()))
+        }
         _ => Err(unknown()),
     }
+}
+
+/// Whether a file of a system's database stands for something else than a zone of the IANA
+/// database: it differs from machine to machine, or counts leap seconds.
+fn is_local_file(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    matches!(lower.as_str(), "localtime" | "posixrules")
+        || ["posix/", "right/"]
+            .iter()
+            .any(|folder| lower.starts_with(folder))
 }
 
 /// The whole second at or before an instant.
