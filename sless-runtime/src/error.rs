@@ -29,6 +29,8 @@ pub enum Reason {
     OutOfMemory,
     /// The worker ended several times in a row and waits before it is started again.
     CrashLoop,
+    /// A call was not over at its deadline, so the worker is replaced.
+    CallTimeout,
     /// The configuration cannot be right; the message names the field.
     Config,
     /// The worker's own program or sockets could not be set up.
@@ -47,6 +49,7 @@ impl Reason {
             Reason::Crash => "crash",
             Reason::OutOfMemory => "out_of_memory",
             Reason::CrashLoop => "crash_loop",
+            Reason::CallTimeout => "call_timeout",
             Reason::Config => "config",
             Reason::Host => "host",
         }
@@ -60,6 +63,7 @@ impl Reason {
                 | Reason::Crash
                 | Reason::OutOfMemory
                 | Reason::CrashLoop
+                | Reason::CallTimeout
                 | Reason::Host
         )
     }

@@ -5,12 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use crate::body::Body;
+use crate::call::call;
 use crate::config::HostConfig;
 use crate::error::{CallError, Reason, StartError};
+use crate::launch::launch;
 use crate::log::{LogSink, Tail};
+use crate::pool::{Pool, Refusal};
+use crate::supervise::{Message, Shared, supervise};
 
 /// What a call brings along beside its request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,16 +84,16 @@ impl HostState {
 }
 
 /// Runs one function: keeps a worker process with its handler imported, gives it calls, and
-/// replaces it when it ends, hangs or grows old.
+/// replaces it when it ends or a call overruns.
 ///
-/// One task supervises the worker and three read its output; they end with the host. Dropping
-/// the host kills the worker and all processes of its group at once; [`Host::drain`] first is
-/// the gentle way.
+/// One task supervises the worker, one waits for its end and three read its output; they end
+/// with the host. Dropping the host kills the worker and all processes of its group at once;
+/// [`Host::drain`] first is the gentle way. A response body that is still being read then breaks
+/// off with [`CallError::WorkerDied`].
 #[derive(Debug)]
 pub struct Host {
-    config: Arc<HostConfig>,
-    tail: Arc<Tail>,
-    state: watch::Sender<HostState>,
+    shared: Arc<Shared>,
+    supervision: JoinHandle<()>,
 }
 
 impl Host {
@@ -98,11 +104,15 @@ impl Host {
     /// Dropping the future kills the worker.
     pub async fn start(config: HostConfig, log_sink: Arc<dyn LogSink>) -> Result<Host, StartError> {
         let tail = Arc::new(Tail::new(log_sink, config.limits.log_tail_bytes));
-        let (state, _) = watch::channel(HostState::Stopped);
+        let (supervisor, messages) = mpsc::unbounded_channel();
+        let launched = launch(&config, &tail, &supervisor).await?;
+        let pool = Arc::new(Pool::new(config.limits.queue_length, Handle::current()));
+        let shared = Arc::new(Shared::new(config, tail, pool, supervisor));
+        let first = shared.admit(launched);
+        let supervision = tokio::spawn(supervise(Arc::clone(&shared), first.id, messages));
         Ok(Host {
-            config: Arc::new(config),
-            tail,
-            state,
+            shared,
+            supervision,
         })
     }
 
@@ -125,49 +135,48 @@ impl Host {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
-        drop((request, context));
-        Err(CallError::Stopped)
+        call(&self.shared, request, context).await
     }
 
     /// Calls that have a slot, those that the client has left included.
     pub fn in_flight(&self) -> usize {
-        0
+        self.shared.pool.in_flight()
     }
 
     /// Calls that wait for a slot.
     pub fn queued(&self) -> usize {
-        0
+        self.shared.pool.queued()
     }
 
     /// When a call last began or ended; the start of the host when there was none.
     pub fn last_activity(&self) -> Instant {
-        Instant::now()
+        self.shared.pool.last_activity().into_std()
     }
 
     /// What the host was started with.
     pub fn config(&self) -> &HostConfig {
-        &self.config
+        &self.shared.config
     }
 
     /// The state now.
     pub fn state(&self) -> HostState {
-        self.state.borrow().clone()
+        self.shared.state.borrow().clone()
     }
 
     /// The state now and each change. A receiver that is slow sees only the newest.
     pub fn changes(&self) -> watch::Receiver<HostState> {
-        self.state.subscribe()
+        self.shared.state.subscribe()
     }
 
     /// The worker's process id, while there is one; it leads a process group of the same number.
     pub fn worker_pid(&self) -> Option<u32> {
-        None
+        self.shared.workers().last().map(|worker| worker.pid())
     }
 
     /// The newest log lines, at most
     /// [`Limits::log_tail_bytes`](crate::Limits::log_tail_bytes).
     pub fn log_tail(&self) -> String {
-        self.tail.text()
+        self.shared.tail.text()
     }
 
     /// Stops: refuses new calls, lets queued and running ones end for at most `patience`, sends
@@ -177,6 +186,24 @@ impl Host {
     /// May be repeated; all callers wait for the same end, with the shortest patience. Dropping
     /// the future does not take the stop back.
     pub async fn drain(&self, patience: Duration) {
-        drop(patience);
+        let until = tokio::time::Instant::now() + patience;
+        // It fails when the supervision has ended, and then the state says so.
+        let _ = self.shared.supervisor.send(Message::Drain(until));
+        let mut state = self.shared.state.subscribe();
+        let _ = state.wait_for(|state| *state == HostState::Stopped).await;
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.supervision.abort();
+        self.shared.pool.refuse(Refusal::Stopped);
+        self.shared.pool.turn_away(&Refusal::Stopped);
+        for worker in self.shared.workers() {
+            worker.retire();
+            self.shared.pool.purge(&worker);
+            worker.kill_group();
+        }
+        self.shared.state.send_replace(HostState::Stopped);
     }
 }

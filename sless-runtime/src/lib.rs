@@ -1,11 +1,22 @@
 //! Runs the handlers of Python and Node functions: HTTP in front, long-lived workers behind.
 
+mod assets;
 mod body;
+mod call;
 mod config;
 mod error;
+mod frame;
 mod host;
+mod launch;
 mod log;
 mod once;
+mod output;
+mod pool;
+mod pump;
+mod slot;
+mod spawn;
+mod supervise;
+mod worker;
 
 pub use body::Body;
 pub use config::{HostConfig, Language, Limits, RestartPolicy};

@@ -166,7 +166,7 @@ impl JobOutcome {
 }
 
 /// The whole body, or `None` where it is longer than `limit`.
-async fn collect(mut body: crate::Body, limit: usize) -> Result<Option<Bytes>, CallError> {
+async fn collect(body: crate::Body, limit: usize) -> Result<Option<Bytes>, CallError> {
     use http_body::Body as _;
     let mut whole = bytes::BytesMut::new();
     let mut body = std::pin::pin!(body);

@@ -1,0 +1,91 @@
+//! The workers' own programs: inside this crate, and unpacked where an interpreter can read them.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const FILES: [(&str, &str); 3] = [
+    ("sless_worker.py", include_str!("../worker/sless_worker.py")),
+    (
+        "sless_worker_async.py",
+        include_str!("../worker/sless_worker_async.py"),
+    ),
+    ("worker.js", include_str!("../worker/worker.js")),
+];
+
+/// Unpacks the files below `base` and gives their folder.
+///
+/// The folder is named by the files' content, so several versions can share a base. Python keeps
+/// compiled copies beside them, which makes every start but the first one quick.
+pub(crate) fn unpack(base: Option<&Path>) -> io::Result<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let base = match base {
+        Some(base) => base.to_owned(),
+        None => std::env::temp_dir().join(format!("sless-runtime-{user}")),
+    };
+    let folder = base.join(format!("{:016x}", digest()));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(&folder)?;
+    for folder in [&base, &folder] {
+        // In a shared temporary folder somebody else may have been there first.
+        let found = fs::symlink_metadata(folder)?;
+        let safe = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
+        if !safe {
+            let text = format!("{} is not a folder of ours alone", folder.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+    }
+    for (name, content) in FILES {
+        let file = folder.join(name);
+        if fs::read(&file).is_ok_and(|found| found == content.as_bytes()) {
+            continue;
+        }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let part = folder.join(format!(".{name}.{}.{number}", std::process::id()));
+        fs::write(&part, content)?;
+        fs::rename(&part, &file)?;
+    }
+    Ok(folder)
+}
+
+/// FNV-1a over all files: tells versions apart, guards against nothing.
+fn digest() -> u64 {
+    let bytes = FILES
+        .iter()
+        .flat_map(|(name, content)| name.bytes().chain(content.bytes()));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_file_is_mended() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = unpack(Some(base.path())).unwrap();
+        fs::write(folder.join("worker.js"), "broken").unwrap();
+        assert_eq!(unpack(Some(base.path())).unwrap(), folder);
+        assert_eq!(
+            fs::read_to_string(folder.join("worker.js")).unwrap(),
+            FILES[2].1
+        );
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        fs::set_permissions(base.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = unpack(Some(base.path())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+}

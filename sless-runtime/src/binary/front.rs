@@ -1,0 +1,268 @@
+//! `sless-runtime serve`: HTTP/1.1 in front of a host.
+//!
+//! Fields that start with `x-sless-` are the platform's own; they are taken off a request before
+//! the handler sees it, and off an answer that the handler made.
+//!
+//! | field | in | means |
+//! |---|---|---|
+//! | `x-sless-request-id` | request | names the call in context and log; else `x-request-id`, else a new one |
+//! | `x-sless-timeout-ms` | request | the call's time, when it is shorter than the configured one |
+//! | `x-sless-error` | answer | the error's word, on every answer that the handler did not choose |
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use sless_runtime::{Body, CallContext, CallError, HandlerError, Host, HostState};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use super::logs::LineWriter;
+use super::settings::Settings;
+
+/// A connection that sends no whole head for so long is closed.
+const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+const ERROR: HeaderName = HeaderName::from_static("x-sless-error");
+
+/// Serves until SIGTERM or SIGINT; gives the exit code.
+pub(crate) async fn serve(settings: &Settings) -> Result<u8, Box<dyn std::error::Error>> {
+    let config = settings.host()?;
+    let (address, patience) = (settings.listen()?, settings.drain_timeout()?);
+    let places = Arc::new(Semaphore::new(settings.max_connections()?));
+    let (sink, writing) = LineWriter::start(io::stdout(), settings.logs_as_json()?)?;
+    let sink = Arc::new(sink);
+    let (mut term, mut int) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    // The port is open before the handler is imported, so that readiness can be asked for.
+    let listener = TcpListener::bind(address).await?;
+    let function: Arc<OnceLock<Host>> = Arc::default();
+    let (stop, stopping) = watch::channel(false);
+    let accepting = tokio::spawn(accept(
+        listener,
+        Arc::clone(&function),
+        places.clone(),
+        stopping,
+    ));
+
+    let started = tokio::select! {
+        started = Host::start(config, sink.clone()) => started,
+        _ = term.recv() => return Ok(0),
+        _ = int.recv() => return Ok(0),
+    };
+    let code = match started {
+        Ok(host) => {
+            let host = function.get_or_init(|| host);
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            stop.send_replace(true);
+            // Connections end after the call that they carry; then nobody is left to call.
+            let all = u32::try_from(settings.max_connections()?)?;
+            let _ = timeout(patience, async {
+                let _ = accepting.await;
+                let _ = places.acquire_many(all).await;
+            })
+            .await;
+            host.drain(Duration::ZERO).await;
+            0
+        }
+        Err(error) => {
+            report(&format!(
+                "the function did not start ({}): {error}",
+                error.reason
+            ));
+            3
+        }
+    };
+    sink.close();
+    // A panic there has been reported by its own thread.
+    let _ = writing.join();
+    Ok(code)
+}
+
+/// A message of the binary itself.
+pub(crate) fn report(message: &str) {
+    use io::Write;
+    // There is nobody else to tell when standard error is closed.
+    let _ = writeln!(io::stderr(), "sless-runtime: {message}");
+}
+
+async fn accept(
+    listener: TcpListener,
+    function: Arc<OnceLock<Host>>,
+    places: Arc<Semaphore>,
+    stopping: watch::Receiver<bool>,
+) {
+    loop {
+        let mut stop = stopping.clone();
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, stream) = tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            accepted = accepted => accepted,
+        };
+        let stream = match stream {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                report(&format!("a connection could not be accepted: {error}"));
+                // Usually out of descriptors; connections that end free some.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        // It fails where the socket is gone already, and then serving it fails as well.
+        let _ = stream.set_nodelay(true);
+        let function = Arc::clone(&function);
+        tokio::spawn(async move {
+            let _place = place;
+            let service = service_fn(|request| {
+                let function = Arc::clone(&function);
+                async move { Ok::<_, std::convert::Infallible>(answer(&function, request).await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                // A client that breaks off is no event for an operator.
+                _ = connection.as_mut() => return,
+                _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = connection.await;
+        });
+    }
+}
+
+async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Response<Body> {
+    match request.uri().path() {
+        "/_sless/healthz" => return plain(StatusCode::OK, "ok"),
+        "/_sless/readyz" => return ready(function.get()),
+        _ => {}
+    }
+    let Some(host) = function.get() else {
+        return refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "starting",
+            "the handler is being imported",
+            Some(1),
+        );
+    };
+    let context = context(request.headers());
+    take_internal(request.headers_mut());
+    match host.call(request, context).await {
+        Ok(mut response) => {
+            take_internal(response.headers_mut());
+            if response.extensions().get::<HandlerError>().is_some() {
+                response
+                    .headers_mut()
+                    .insert(ERROR, HeaderValue::from_static("handler_error"));
+            }
+            response
+        }
+        Err(error) => failure(&error),
+    }
+}
+
+fn ready(host: Option<&Host>) -> Response<Body> {
+    let Some(host) = host else {
+        return refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "starting",
+            "the handler is being imported",
+            None,
+        );
+    };
+    let unavailable =
+        |word: &str, message: &str| refusal(StatusCode::SERVICE_UNAVAILABLE, word, message, None);
+    match host.state() {
+        HostState::Ready => plain(StatusCode::OK, "ready"),
+        HostState::Restarting { reason, message } => unavailable(reason.word(), &message),
+        HostState::Failing {
+            reason, message, ..
+        } => unavailable(reason.word(), &message),
+        _ => unavailable("stopped", "the host has stopped"),
+    }
+}
+
+fn context(headers: &HeaderMap) -> CallContext {
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let id = text("x-sless-request-id").or_else(|| text("x-request-id"));
+    let context = CallContext::new(id.map_or_else(new_id, str::to_owned));
+    match text("x-sless-timeout-ms").and_then(|text| text.parse().ok()) {
+        Some(milliseconds) => context.with_timeout(Duration::from_millis(milliseconds)),
+        None => context,
+    }
+}
+
+/// Unique here and, by the random part, all but surely elsewhere.
+fn new_id() -> String {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let process = PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    format!("{process:016x}{:08x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn take_internal(headers: &mut HeaderMap) {
+    let internal = |name: &&HeaderName| name.as_str().starts_with("x-sless-");
+    let names: Vec<HeaderName> = headers.keys().filter(internal).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}
+
+fn failure(error: &CallError) -> Response<Body> {
+    let seconds = error
+        .retry_after()
+        .map(|time| time.as_secs_f64().ceil() as u64);
+    refusal(
+        error.status(),
+        error.word(),
+        &error.to_string(),
+        seconds.map(|seconds| seconds.max(1)),
+    )
+}
+
+fn refusal(status: StatusCode, word: &str, message: &str, retry: Option<u64>) -> Response<Body> {
+    let body = serde_json::json!({"error": message, "code": word});
+    let mut response = Response::new(Body::full(body.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(word) = HeaderValue::from_str(word) {
+        headers.insert(ERROR, word);
+    }
+    if let Some(seconds) = retry {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

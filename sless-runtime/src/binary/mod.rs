@@ -1,0 +1,6 @@
+//! The parts of the binary.
+
+pub(crate) mod front;
+pub(crate) mod logs;
+pub(crate) mod once;
+pub(crate) mod settings;
