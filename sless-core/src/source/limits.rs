@@ -41,6 +41,10 @@ impl SourceLimits {
     /// Bytes of one path segment: what the file systems in use allow.
     pub const SEGMENT_BYTES: usize = 255;
 
+    /// Bytes of extra fields and comment of one entry of a zip's directory: several times what
+    /// packers write, so that what is kept of a directory while it is checked stays small.
+    pub const HEADER_BYTES: usize = 1024;
+
     pub(super) fn check_zip_bytes(&self, bytes: u64) -> Result<()> {
         self.check("source_zip_bytes", bytes, self.zip_bytes, "bytes")
     }

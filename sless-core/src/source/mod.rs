@@ -40,6 +40,7 @@ pub mod pack;
 mod path;
 mod review;
 mod tree;
+mod tree_writer;
 mod zip;
 
 pub use self::{

@@ -11,7 +11,8 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 use super::{
     SourceLimits, SourceTree,
     path::{Origin, clean},
-    tree::{TreeWriter, spool_error},
+    tree::spool_error,
+    tree_writer::TreeWriter,
 };
 use crate::{Error, Result};
 

@@ -188,14 +188,15 @@ fn is_hidden(c: char) -> bool {
 /// are refused, so that a source unpacks to the same files everywhere.
 #[derive(Debug, Default)]
 pub(super) struct PathSet {
-    nodes: HashMap<(usize, String), Node>,
-    next: usize,
+    nodes: HashMap<(u32, Box<str>), Node>,
+    next: u32,
 }
 
 #[derive(Debug)]
 struct Node {
-    id: usize,
-    spelled: String,
+    id: u32,
+    /// As it was written, where that is not the folded form.
+    spelled: Option<Box<str>>,
     kind: NodeKind,
 }
 
@@ -220,25 +221,28 @@ impl PathSet {
                 (true, true) => NodeKind::Directory,
                 (true, false) => NodeKind::File,
             };
-            let key = (parent, folded(segment));
+            let folded = folded(segment);
+            let spelled = (*folded != *segment).then(|| Box::from(segment));
+            let key = (parent, folded);
             let Some(node) = self.nodes.get_mut(&key) else {
                 self.next += 1;
                 parent = self.next;
                 let node = Node {
                     id: self.next,
-                    spelled: segment.to_owned(),
+                    spelled,
                     kind,
                 };
                 self.nodes.insert(key, node);
                 continue;
             };
-            if node.spelled != segment {
+            if node.spelled != spelled {
+                let first = node.spelled.as_deref().unwrap_or(&key.1);
                 return Err(origin.refuse(
                     path.as_bytes(),
                     "name_clash",
                     format_args!(
                         "`{}` and `{}` are one name on some file systems",
-                        shown(node.spelled.as_bytes()),
+                        shown(first.as_bytes()),
                         shown(segment.as_bytes())
                     ),
                 ));
@@ -259,10 +263,10 @@ impl PathSet {
     }
 }
 
-fn folded(segment: &str) -> String {
+fn folded(segment: &str) -> Box<str> {
     if segment.is_ascii() {
-        return segment.to_ascii_lowercase();
+        return segment.to_ascii_lowercase().into();
     }
     let lower: String = segment.nfc().flat_map(char::to_lowercase).collect();
-    lower.nfc().collect()
+    lower.nfc().collect::<String>().into()
 }

@@ -18,7 +18,7 @@ pub use self::{
     writer::{ContextInfo, write},
 };
 
-/// The version of the format that [`write`] writes.
+/// The version of the format that [`write()`] writes.
 pub const VERSION: u32 = 1;
 
 const DOCKERFILE: &str = "Dockerfile";

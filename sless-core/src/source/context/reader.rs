@@ -10,7 +10,7 @@ use crate::{
     source::{
         SourceLimits, SourceTree,
         path::{CleanPath, Origin, clean},
-        tree::TreeWriter,
+        tree_writer::TreeWriter,
     },
 };
 

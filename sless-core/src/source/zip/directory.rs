@@ -197,6 +197,10 @@ fn read_one(rest: &mut impl Read, left: u64, limits: &SourceLimits) -> Result<(R
         let limit = Error::limit("source_path_bytes", limits.path_bytes, "bytes");
         return Err(Origin::Zip.limit(name, limit));
     }
+    if after.len() > SourceLimits::HEADER_BYTES {
+        let limit = Error::limit("source_header_bytes", SourceLimits::HEADER_BYTES, "bytes");
+        return Err(Origin::Zip.limit(name, limit));
+    }
     version_needed(name, needed)?;
     let flags = flags(name, raw_flags)?;
     let method = method(name, raw_method)?;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    source::{path::Origin, tree::TreeWriter},
+    source::{path::Origin, tree_writer::TreeWriter},
 };
 
 /// Unpacks an entry into the tree.

@@ -21,7 +21,8 @@ use self::{directory::Record, end::End};
 use super::{
     SourceLimits, SourceTree,
     path::{CleanPath, Origin, clean},
-    tree::{TreeWriter, spool_error},
+    tree::spool_error,
+    tree_writer::TreeWriter,
 };
 use crate::{Error, Result};
 

@@ -231,6 +231,8 @@ fn names_and_depth_have_limits() {
         "limit_source_path_depth",
         "a/a",
     );
+    let comment = Entry::stored("a", "").with(|e| e.comment = vec![b'x'; 1025]);
+    refused(zip([comment]), "limit_source_header_bytes", "\"a\"");
     let wide = "a".repeat(256);
     refused(
         zip([Entry::stored(wide, "")]),
