@@ -35,8 +35,8 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     /// Reads an object, or a part of it.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` if the range begins past the end. A body that is cut short ends in
-    /// `Interrupted`.
+    /// `NotFound`; `Invalid` if the object has no byte in the range. A body that is cut short ends
+    /// in `Interrupted`.
     async fn get(&self, key: &StorageKey, options: &GetOptions) -> Result<Fetched>;
 
     /// Reads what is known of an object, without its body.
@@ -166,8 +166,9 @@ pub struct ObjectInfo {
 
 /// The key of a stored object: segments joined by `/`.
 ///
-/// At most [`StorageKey::MAX`] bytes; no segment is empty, `.` or `..`; the characters are letters,
-/// digits and `-`, `_`, `.`, so that every store and file system keeps them as they are.
+/// At most [`StorageKey::MAX`] bytes; no segment is empty, `.` or `..`, or longer than
+/// [`StorageKey::SEGMENT_MAX`]; the characters are letters, digits and `-`, `_`, `.`, so that every
+/// store and file system keeps them as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StorageKey(Arc<str>);
@@ -175,6 +176,10 @@ pub struct StorageKey(Arc<str>);
 impl StorageKey {
     /// The longest key, in bytes.
     pub const MAX: usize = 512;
+
+    /// The longest segment, in bytes: what file systems allow, with room for what a store appends to
+    /// a name while it writes.
+    pub const SEGMENT_MAX: usize = 200;
 
     /// Checks the rule and keeps the key.
     ///
@@ -184,14 +189,16 @@ impl StorageKey {
         let text = text.as_ref();
         let right = |segment: &str| {
             !matches!(segment, "" | "." | "..")
+                && segment.len() <= Self::SEGMENT_MAX
                 && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };
         if text.len() > Self::MAX || !text.split('/').all(right) {
             let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
             return Err(Error::invalid(format!(
                 "storage key \"{shown}\": expected at most {} bytes of segments joined by \"/\", \
-                 each of letters, digits, \"-\", \"_\" and \".\"",
-                Self::MAX
+                 each of at most {} letters, digits, \"-\", \"_\" and \".\"",
+                Self::MAX,
+                Self::SEGMENT_MAX
             ))
             .with_reason("storage_key_invalid"));
         }
