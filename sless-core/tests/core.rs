@@ -1,8 +1,9 @@
 //! Integration tests of `sless-core`, in one binary. This file is a list of modules.
 #![allow(clippy::unwrap_used)]
 
-#[path = "core/source/mod.rs"]
-mod source;
-
 #[path = "core/cron_vectors.rs"]
 mod cron_vectors;
+#[path = "core/engine/mod.rs"]
+mod engine;
+#[path = "core/source/mod.rs"]
+mod source;

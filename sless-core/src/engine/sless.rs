@@ -18,7 +18,7 @@ use crate::{
 /// use std::sync::Arc;
 /// use sless_core::{
 ///     Backends, Body, Deploy, FunctionSpec, Name, Namespace, Runtime, Sless,
-///     memory::{HandlerResult, MemoryScheduler},
+///     memory::MemoryScheduler,
 /// };
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -27,7 +27,7 @@ use crate::{
 /// // In memory a function is a closure; `sless_local` runs Python and Node.
 /// let scheduler = MemoryScheduler::new(backends.clock.clone()).with_handler(
 ///     "handler.handle",
-///     |_request, _context| async { HandlerResult::Ok(http::Response::new(Body::from("hello"))) },
+///     |_request, _context| async { Ok(http::Response::new(Body::from("hello"))) },
 /// );
 /// backends.scheduler = Arc::new(scheduler);
 /// let sless = Sless::new(backends)?;
