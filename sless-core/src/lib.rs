@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod change;
 pub mod clock;
 pub mod cron;
+pub mod decorate;
 pub mod dispatcher;
 pub mod engine;
 pub mod error;
@@ -11,6 +12,8 @@ pub mod invocations;
 pub mod lease;
 pub mod logs;
 pub mod memory;
+#[cfg(feature = "mock")]
+pub mod mock;
 pub mod resource;
 pub mod scheduler;
 pub mod source;

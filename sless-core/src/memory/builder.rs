@@ -202,6 +202,14 @@ impl MemoryBuilder {
         self.shared.begun.load(Ordering::Relaxed)
     }
 
+    /// Where a build is, without beginning it; `None` where there is none.
+    pub fn status(&self, id: &BuildId) -> Option<BuildStatus> {
+        lock(&self.shared.state)
+            .builds
+            .get(id)
+            .map(|build| build.status.clone())
+    }
+
     /// What is left after a crash of the whole process: the builds that were done, and nothing of
     /// those under way, which end here. The new builder goes by `planner`.
     pub async fn restarted(

@@ -27,6 +27,8 @@ mod log;
 mod scheduler;
 mod storage;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod validator;
 
 pub use builder::{BuildPlan, MemoryBuilder, MemoryBuilderConfig};
@@ -35,10 +37,13 @@ pub use dispatcher::{MemoryDispatcher, MemoryDispatcherConfig};
 pub use invocations::{MemoryInvocationLog, MemoryInvocationLogConfig};
 pub use lease::MemoryLease;
 pub use scheduler::{
-    Handler, HandlerContext, HandlerError, HandlerResult, MemoryScheduler, MemorySchedulerConfig,
+    HandlerContext, HandlerError, HandlerResult, MemoryScheduler, MemorySchedulerConfig,
 };
 pub use storage::{MemoryStorage, MemoryStorageConfig};
 pub use validator::{MemoryValidator, NoopValidator};
+
+#[cfg(test)]
+pub(crate) use tests::workload as test_workload;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

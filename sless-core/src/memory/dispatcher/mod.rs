@@ -285,6 +285,6 @@ impl Dispatcher for MemoryDispatcher {
 impl Publish for MemoryDispatcher {
     async fn publish(&self, namespace: &Namespace, queue: &str, message: Message) -> Result<()> {
         let published = self.shared.store.publish(namespace, queue, message);
-        published.map_err(|error| error.during("publish").on(queue).at(BACKEND))
+        published.map_err(|error| error.during("publish.publish").on(queue).at(BACKEND))
     }
 }

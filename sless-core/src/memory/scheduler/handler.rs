@@ -22,9 +22,8 @@ use crate::{Artifact, Body, Clock, Digest, LogSource, Workload, resource::Functi
 /// What a handler answers.
 pub type HandlerResult = Result<Response<Body>, HandlerError>;
 
-/// What runs a function: any `Fn(http::Request<Body>, HandlerContext)` whose future answers a
-/// [`HandlerResult`].
-pub trait Handler: Send + Sync + 'static {
+/// What runs a function: a closure behind a pointer.
+pub(super) trait Handler: Send + Sync + 'static {
     /// Handles one request.
     fn handle(
         &self,

@@ -9,10 +9,12 @@ mod workload;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::Future,
     sync::{Arc, Mutex, RwLock},
 };
 
 use async_trait::async_trait;
+use http::Request;
 use tokio::sync::Semaphore;
 
 use self::{
@@ -23,11 +25,11 @@ use self::{
 };
 pub use self::{
     config::MemorySchedulerConfig,
-    handler::{Handler, HandlerContext, HandlerError, HandlerResult},
+    handler::{HandlerContext, HandlerError, HandlerResult},
 };
 use super::{BACKEND, lock, log::LogRing, tasks::Tasks};
 use crate::{
-    ArtifactKind, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, Invoke, JobRun,
+    ArtifactKind, Body, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, Invoke, JobRun,
     LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus, Scheduler,
     SchedulerCapabilities, SystemClock, Workload, WorkloadStatus,
     resource::{FunctionId, JobId},
@@ -96,23 +98,36 @@ impl MemoryScheduler {
         }
     }
 
-    /// Runs functions with this entrypoint by this handler.
+    /// Runs functions with this entrypoint by this handler. Its future is dropped when the caller
+    /// leaves or time is over.
     #[must_use]
-    pub fn with_handler(self, entrypoint: impl Into<String>, handler: impl Handler) -> Self {
+    pub fn with_handler<F, Fut>(self, entrypoint: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request<Body>, HandlerContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HandlerResult> + Send + 'static,
+    {
         self.register(entrypoint, handler);
         self
     }
 
     /// Runs functions of this name by this handler, whatever their entrypoint.
     #[must_use]
-    pub fn with_function(self, name: impl Into<String>, handler: impl Handler) -> Self {
+    pub fn with_function<F, Fut>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request<Body>, HandlerContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HandlerResult> + Send + 'static,
+    {
         self.register_function(name, handler);
         self
     }
 
     /// As [`with_handler`](Self::with_handler), later. What runs is not touched; a revision that
     /// failed without a handler finds it at the next `apply`.
-    pub fn register(&self, entrypoint: impl Into<String>, handler: impl Handler) {
+    pub fn register<F, Fut>(&self, entrypoint: impl Into<String>, handler: F)
+    where
+        F: Fn(Request<Body>, HandlerContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HandlerResult> + Send + 'static,
+    {
         self.shared
             .handlers_mut()
             .by_entrypoint
@@ -120,7 +135,11 @@ impl MemoryScheduler {
     }
 
     /// As [`with_function`](Self::with_function), later.
-    pub fn register_function(&self, name: impl Into<String>, handler: impl Handler) {
+    pub fn register_function<F, Fut>(&self, name: impl Into<String>, handler: F)
+    where
+        F: Fn(Request<Body>, HandlerContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HandlerResult> + Send + 'static,
+    {
         self.shared
             .handlers_mut()
             .by_function
