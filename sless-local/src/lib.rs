@@ -1,1 +1,39 @@
 //! The backends of sless for one machine: SQLite, files, processes, an in-process queue.
+//!
+//! [`Local`] opens them all on one [`DataDir`]; each can also be opened alone and combined with others.
+//! Everything that is kept is crash safe: a process may be killed at any moment.
+
+mod artifacts;
+mod blocking;
+mod builder;
+mod catalog;
+mod config;
+mod data_dir;
+mod database;
+mod dispatcher;
+mod error;
+mod invocations;
+mod lease;
+mod local;
+mod logs;
+mod process;
+mod records;
+mod scheduler;
+mod storage;
+
+pub use builder::{BuilderConfig, LocalBuilder};
+pub use catalog::LocalCatalog;
+pub use config::{
+    CatalogConfig, DatabaseConfig, InvocationsConfig, LocalConfig, QueueConfig, StorageConfig,
+};
+pub use data_dir::DataDir;
+pub use dispatcher::LocalDispatcher;
+pub use invocations::LocalInvocationLog;
+pub use lease::LocalLease;
+pub use local::Local;
+pub use logs::LogsConfig;
+pub use process::ToolsConfig;
+pub use scheduler::{LocalScheduler, SchedulerConfig};
+pub use storage::LocalStorage;
+
+pub(crate) use blocking::blocking;
