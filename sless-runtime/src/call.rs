@@ -70,6 +70,7 @@ where
         if let Some(pump) = &mut pump {
             poll_fn(|cx| Poll::Ready(pump.poll_ahead(cx, INLINE))).await?;
         }
+        let whole = pump.as_ref().is_none_or(|pump| pump.first(INLINE).1);
         if !begin(
             &mut lease,
             &parts,
@@ -84,16 +85,23 @@ where
             lease.lost();
             continue;
         }
+        // A body that went along whole stays here, in case the worker dies before it reads it.
+        let rest = if whole { None } else { pump.take() };
         let mut exchange = Exchange {
             lease,
-            pump,
+            pump: rest,
             time,
             deadline,
         };
-        return match timeout_at(deadline, exchange.answer()).await {
-            Ok(result) => exchange.finish(result).await,
-            Err(_) => Err(exchange.out_of_time()),
+        let result = match timeout_at(deadline, exchange.answer()).await {
+            Ok(result) => result,
+            Err(_) => return Err(exchange.out_of_time()),
         };
+        if whole && matches!(result, Err(Stopped::Broken(Broken::Unread))) {
+            exchange.lease.lost();
+            continue;
+        }
+        return exchange.finish(result).await;
     }
 }
 
@@ -157,7 +165,9 @@ async fn begin(
         return false;
     }
     let first = first.len();
-    if let Some(pump) = pump {
+    if let Some(pump) = pump
+        && !end
+    {
         pump.queued_first(first);
     }
     true
@@ -309,7 +319,7 @@ impl Exchange {
                 self.lease.give_up();
                 CallError::Protocol(error.to_string())
             }
-            Broken::Closed => match self.lost() {
+            Broken::Closed | Broken::Unread => match self.lost() {
                 Some(worker) => died(&worker).await,
                 None => CallError::Stopped,
             },
@@ -353,10 +363,12 @@ impl Exchange {
                     self.lease.give_up();
                     Some(Err(Ended::Call(CallError::Protocol(error.to_string()))))
                 }
-                Err(Stopped::Broken(Broken::Closed)) => Some(Err(match self.lost() {
-                    Some(worker) => Ended::Died(worker),
-                    None => Ended::Call(CallError::Stopped),
-                })),
+                Err(Stopped::Broken(Broken::Closed | Broken::Unread)) => {
+                    Some(Err(match self.lost() {
+                        Some(worker) => Ended::Died(worker),
+                        None => Ended::Call(CallError::Stopped),
+                    }))
+                }
             });
         }
     }

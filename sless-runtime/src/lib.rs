@@ -1,4 +1,4 @@
-//! Runs the handlers of Python and Node functions: HTTP in front, long-lived workers behind.
+#![doc = include_str!("../README.md")]
 
 mod assets;
 mod body;

@@ -209,12 +209,12 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_once_and_the_next_one_is_whole() {
-        let lines = cut(4, &[b"abc", b"defg", b"hi\nnext\r\n", b"end"]);
+        let lines = cut(5, &[b"abc", b"defg", b"hi\nnext\r\n", b"end"]);
         let shown: Vec<_> = lines
             .iter()
             .map(|(text, cut)| (text.as_str(), *cut))
             .collect();
-        assert_eq!(shown, [("abcd", true), ("next", false), ("end", false)]);
+        assert_eq!(shown, [("abcde", true), ("next", false), ("end", false)]);
     }
 
     #[test]

@@ -176,6 +176,7 @@ impl Pool {
             pool: Arc::clone(self),
             deadline,
             discard: false,
+            cleaning: false,
         }
     }
 
@@ -270,7 +271,10 @@ pub(crate) struct Lease {
     slot: Option<Box<Slot>>,
     pool: Arc<Pool>,
     deadline: Instant,
+    /// The slot is not to be used again.
     discard: bool,
+    /// The clean-up has begun; when it is dropped, its runtime ends, and there is no second one.
+    cleaning: bool,
 }
 
 impl Lease {
@@ -312,6 +316,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
+        self.discard |= self.cleaning;
         if self.discard || slot.is_clean() {
             return self.finish(slot);
         }
@@ -321,13 +326,14 @@ impl Drop for Lease {
             pool: Arc::clone(&self.pool),
             deadline: self.deadline,
             discard: false,
+            cleaning: true,
         };
         self.pool.runtime.spawn(async move {
             let deadline = lease.deadline;
             let Some(slot) = lease.slot() else { return };
             match timeout_at(deadline, let_go(slot)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(Broken::Closed)) => lease.lost(),
+                Ok(Err(Broken::Closed | Broken::Unread)) => lease.lost(),
                 Ok(Err(Broken::Malformed(_))) | Err(_) => lease.give_up(),
             }
             if let Some(slot) = lease.slot.take() {

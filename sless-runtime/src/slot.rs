@@ -56,12 +56,18 @@ pub(crate) enum Said {
 pub(crate) enum Broken {
     /// The worker closed it, so it has ended or is about to.
     Closed,
+    /// As before, and it had not read all that was sent.
+    Unread,
     Malformed(Malformed),
 }
 
 impl From<io::Error> for Broken {
-    fn from(_: io::Error) -> Self {
-        Broken::Closed
+    fn from(error: io::Error) -> Self {
+        // unix(7): a peer that closes with unread data in its queue resets the connection.
+        match error.kind() {
+            io::ErrorKind::ConnectionReset if cfg!(target_os = "linux") => Broken::Unread,
+            _ => Broken::Closed,
+        }
     }
 }
 

@@ -233,6 +233,11 @@ if make_scanner is not None:
             value, end = _scan(text, 0)
         except StopIteration as error:
             raise ValueError("expected a value at character %s" % error.value) from None
+        except SystemError:
+            # The scanner finds its error type only when this has been imported.
+            import json.decoder
+
+            value, end = json.JSONDecoder(parse_constant=_no_constant).raw_decode(text)
         if end != len(text):
             raise ValueError("expected the end at character %d" % end)
         return value

@@ -1,0 +1,14 @@
+//! Real interpreters, real workers. Needs `python3` (3.11 or later) and `node` (20 or later).
+#![allow(clippy::unwrap_used)]
+
+mod runtime {
+    mod binary;
+    mod calls;
+    mod contract;
+    mod life;
+    mod logs;
+    mod once;
+    mod start;
+    mod streams;
+    pub(crate) mod support;
+}
