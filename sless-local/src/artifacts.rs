@@ -42,12 +42,19 @@ pub(crate) struct Pin {
 
 impl Artifacts {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self(Arc::new(Inner { folder, state: Mutex::default() }))
+        Self(Arc::new(Inner {
+            folder,
+            state: Mutex::default(),
+        }))
     }
 
     /// The artifact with this digest, whether it is there or not.
     pub(crate) fn named(&self, digest: Digest) -> Artifact {
-        Artifact { kind: ArtifactKind::Folder, reference: digest.hex(), digest }
+        Artifact {
+            kind: ArtifactKind::Folder,
+            reference: digest.hex(),
+            digest,
+        }
     }
 
     /// Where an artifact's files are.
@@ -77,16 +84,27 @@ impl Artifacts {
     /// Keeps the files until the pin is dropped.
     pub(crate) fn pin(&self, digest: Digest) -> Pin {
         *self.state().runs.entry(digest).or_default() += 1;
-        Pin { artifacts: self.clone(), digest }
+        Pin {
+            artifacts: self.clone(),
+            digest,
+        }
     }
 
     /// Removes what nobody uses any more, and answers which. It blocks.
     pub(crate) fn sweep(&self) -> Result<Vec<Digest>> {
         let unused: Vec<Digest> = {
             let mut state = self.state();
-            let State { builds, runs, unused } = &mut *state;
+            let State {
+                builds,
+                runs,
+                unused,
+            } = &mut *state;
             let free = |digest: &Digest| !builds.contains_key(digest) && !runs.contains_key(digest);
-            let free: Vec<Digest> = unused.iter().filter(|digest| free(digest)).copied().collect();
+            let free: Vec<Digest> = unused
+                .iter()
+                .filter(|digest| free(digest))
+                .copied()
+                .collect();
             for digest in &free {
                 unused.remove(digest);
                 // Renamed under the lock: whoever builds the same again finds nothing half removed.
@@ -129,7 +147,9 @@ impl Artifacts {
 
 /// Counts one user less; answers whether it was the last.
 fn take(users: &mut HashMap<Digest, usize>, digest: &Digest) -> bool {
-    let Some(count) = users.get_mut(digest) else { return false };
+    let Some(count) = users.get_mut(digest) else {
+        return false;
+    };
     *count -= 1;
     if *count == 0 {
         users.remove(digest);
@@ -168,15 +188,24 @@ mod tests {
         artifacts.refer(digest);
         artifacts.refer(digest);
         artifacts.release(digest);
-        assert!(artifacts.sweep().expect("swept").is_empty(), "another build refers to it");
+        assert!(
+            artifacts.sweep().expect("swept").is_empty(),
+            "another build refers to it"
+        );
         let pin = artifacts.pin(digest);
         artifacts.release(digest);
-        assert!(artifacts.sweep().expect("swept").is_empty(), "something runs");
+        assert!(
+            artifacts.sweep().expect("swept").is_empty(),
+            "something runs"
+        );
         drop(pin);
         assert_eq!(artifacts.sweep().expect("swept"), [digest]);
         assert!(!artifacts.is_there(&digest));
         make();
-        assert!(artifacts.sweep().expect("swept").is_empty(), "nobody let go of it");
+        assert!(
+            artifacts.sweep().expect("swept").is_empty(),
+            "nobody let go of it"
+        );
         assert_eq!(artifacts.sweep_leftovers().expect("swept"), 1);
     }
 }

@@ -22,6 +22,7 @@ static SCHEMA: Schema = Schema {
                   value TEXT NOT NULL,
                   PRIMARY KEY (kind, key)
               ) STRICT, WITHOUT ROWID;"],
+    tidy: &[],
 };
 
 /// The records of a data folder. Clones share them.
@@ -66,7 +67,10 @@ impl Records {
             let mut all = Vec::new();
             while let Some(row) = rows.next()? {
                 let value = serde_json::from_str(row.get_ref(1)?.as_str().unwrap_or_default())
-                    .map_err(|source| Fault::Row { what: kind.as_str(), source })?;
+                    .map_err(|source| Fault::Row {
+                        what: kind.as_str(),
+                        source,
+                    })?;
                 all.push((row.get(0)?, value));
             }
             Ok(all)
@@ -81,8 +85,10 @@ impl Records {
         key: &str,
         value: &T,
     ) -> Result<()> {
-        let value = serde_json::to_string(value)
-            .map_err(|source| Fault::Unwritable { what: kind.as_str(), source })?;
+        let value = serde_json::to_string(value).map_err(|source| Fault::Unwritable {
+            what: kind.as_str(),
+            source,
+        })?;
         let key = key.to_owned();
         let written = self.0.write(Durability::Synced, move |connection| {
             let mut insert =
@@ -109,7 +115,11 @@ impl Records {
     pub(crate) async fn instance(&self) -> Result<String> {
         let made = self.0.write(Durability::Synced, |connection| {
             let found = connection
-                .query_row("SELECT value FROM record WHERE kind = 'instance'", [], |row| row.get(0))
+                .query_row(
+                    "SELECT value FROM record WHERE kind = 'instance'",
+                    [],
+                    |row| row.get(0),
+                )
                 .optional()?;
             if let Some(found) = found {
                 return Ok(found);

@@ -11,8 +11,8 @@ use std::{
 
 use futures::StreamExt as _;
 use sless_core::{
-    BuildRequest, BuildStatus, Digest, Error, ErrorKind, Failure, Language, LogSource, Result, Retry,
-    reason,
+    BuildRequest, BuildStatus, Digest, Error, ErrorKind, Failure, Language, LogSource, Result,
+    Retry, reason,
     source::{Dependencies, context},
 };
 use tokio::sync::watch;
@@ -39,8 +39,10 @@ impl From<Error> for Broken {
             | ErrorKind::Corrupt
             | ErrorKind::Invalid
             | ErrorKind::LimitExceeded => {
-                let message =
-                    format!("the stored build context cannot be read: {}", error.message());
+                let message = format!(
+                    "the stored build context cannot be read: {}",
+                    error.message()
+                );
                 Self::Failed(Failure::new(reason::CONTEXT_UNREADABLE, message))
             }
             _ => Self::Passing(error),
@@ -62,20 +64,28 @@ impl Inner {
             let _place = self.places.acquire().await;
             let limit = request.timeout;
             let making = self.make_at_most(request, progress, &log);
-            sless_core::clock::timeout(&*self.clock, limit, making).await.unwrap_or_else(|_| {
-                let message = format!("the build took longer than {} s", limit.as_secs());
-                Err(Broken::Failed(Failure::new(reason::BUILD_TIMEOUT, message)))
-            })
+            sless_core::clock::timeout(&*self.clock, limit, making)
+                .await
+                .unwrap_or_else(|_| {
+                    let message = format!("the build took longer than {} s", limit.as_secs());
+                    Err(Broken::Failed(Failure::new(reason::BUILD_TIMEOUT, message)))
+                })
         };
         match made.await {
             Ok(digest) => {
                 log.text(LogSource::Build, format!("done: {digest}"));
                 let artifact = self.artifacts.named(digest);
-                Outcome::Succeeded { artifact, built_at: self.clock.now() }
+                Outcome::Succeeded {
+                    artifact,
+                    built_at: self.clock.now(),
+                }
             }
             Err(Broken::Failed(failure)) => {
                 log.text(LogSource::Build, format!("failed: {}", failure.message));
-                Outcome::Failed { failure, transient: false }
+                Outcome::Failed {
+                    failure,
+                    transient: false,
+                }
             }
             Err(Broken::Passing(error)) => {
                 log.text(LogSource::Build, format!("broke off: {}", error.message()));
@@ -102,14 +112,19 @@ impl Inner {
         }
         let step = |text: &str| {
             log.text(LogSource::Build, text);
-            progress.send_replace(BuildStatus::Running { step: text.to_owned() });
+            progress.send_replace(BuildStatus::Running {
+                step: text.to_owned(),
+            });
             self.changes.notify(request.id.function.key());
         };
         let folder = self.work.join(request.id.short());
-        progress.send_replace(BuildStatus::Running { step: "unpacking".to_owned() });
+        progress.send_replace(BuildStatus::Running {
+            step: "unpacking".to_owned(),
+        });
         let dependencies = self.unpack(request, &folder).await?;
         if !dependencies.is_none() {
-            self.install(request, &dependencies, &folder, log, step).await?;
+            self.install(request, &dependencies, &folder, log, step)
+                .await?;
         }
         let to = self.artifacts.path(&digest);
         crate::blocking(move || {
@@ -128,16 +143,21 @@ impl Inner {
         while let Some(chunk) = stream.next().await {
             let chunk = chunk?;
             file = crate::blocking(move || {
-                file.write_all(&chunk).map_err(Fault::io("writing", Path::new("a context")))?;
+                file.write_all(&chunk)
+                    .map_err(Fault::io("writing", Path::new("a context")))?;
                 Ok(file)
             })
             .await?;
         }
-        let (limits, folder, runtime) =
-            (self.config.limits.clone(), folder.to_owned(), request.runtime);
+        let (limits, folder, runtime) = (
+            self.config.limits.clone(),
+            folder.to_owned(),
+            request.runtime,
+        );
         let code = request.id.code;
         let dependencies = crate::blocking(move || {
-            file.rewind().map_err(Fault::io("reading", Path::new("a context")))?;
+            file.rewind()
+                .map_err(Fault::io("reading", Path::new("a context")))?;
             let context = context::read(file, &limits)?;
             if context.tree.digest() != code {
                 return Err(Error::new(
@@ -162,9 +182,8 @@ impl Inner {
         log: &LogWriter,
         step: impl Fn(&str),
     ) -> Result<(), Broken> {
-        let missing = |message: &str| {
-            Broken::Failed(Failure::new("interpreter_missing", message.to_owned()))
-        };
+        let missing =
+            |message: &str| Broken::Failed(Failure::new("interpreter_missing", message.to_owned()));
         let interpreter = self.tools.interpreter(request.runtime).map_err(missing)?;
         let code = folder.join("code");
         let (tool, program) = match request.runtime.language() {
@@ -172,7 +191,14 @@ impl Inner {
             _ => self.npm(dependencies, &code),
         };
         step(tool);
-        match program.run(&*self.clock, request.timeout.max(Duration::from_secs(1)), log).await {
+        match program
+            .run(
+                &*self.clock,
+                request.timeout.max(Duration::from_secs(1)),
+                log,
+            )
+            .await
+        {
             Ended::Exited { status, .. } if status.success() => Ok(()),
             Ended::Exited { status, tail } => {
                 let message = format!("{tool} failed ({status}){}", why(&tail));
@@ -214,9 +240,17 @@ impl Inner {
 
     fn npm(&self, dependencies: &Dependencies, code: &Path) -> (&'static str, Program) {
         let locked = matches!(dependencies, Dependencies::Node { lock: Some(_), .. });
-        let (tool, command) =
-            if locked { ("npm ci", "ci") } else { ("npm install", "install") };
-        let quiet = ["--omit=dev", "--no-audit", "--no-fund", "--no-update-notifier"];
+        let (tool, command) = if locked {
+            ("npm ci", "ci")
+        } else {
+            ("npm install", "install")
+        };
+        let quiet = [
+            "--omit=dev",
+            "--no-audit",
+            "--no-fund",
+            "--no-update-notifier",
+        ];
         let program = Program::new("npm", code)
             .arguments([command])
             .arguments(quiet)
@@ -228,8 +262,12 @@ impl Inner {
     fn build_env(&self, cache: &str, folder: &str) -> BTreeMap<String, String> {
         let mut env = self.tools.config.build_env.clone();
         env.insert("PATH".to_owned(), self.tools.config.path.clone());
-        env.entry("HOME".to_owned()).or_insert_with(|| "/tmp".to_owned());
-        env.insert(cache.to_owned(), self.cache.join(folder).to_string_lossy().into_owned());
+        env.entry("HOME".to_owned())
+            .or_insert_with(|| "/tmp".to_owned());
+        env.insert(
+            cache.to_owned(),
+            self.cache.join(folder).to_string_lossy().into_owned(),
+        );
         env.insert(crate::process::MARK.to_owned(), self.instance.clone());
         env
     }
@@ -246,7 +284,10 @@ impl Inner {
 /// The digest of all that goes into an artifact.
 fn artifact_digest(request: &BuildRequest) -> Digest {
     let (id, runtime) = (&request.id, request.runtime);
-    let text = format!("sless-folder-v1\n{}\n{runtime}\n{}\n", id.code, id.runtime_version);
+    let text = format!(
+        "sless-folder-v1\n{}\n{runtime}\n{}\n",
+        id.code, id.runtime_version
+    );
     Digest::of(text)
 }
 

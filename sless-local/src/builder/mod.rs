@@ -43,7 +43,11 @@ pub struct BuilderConfig {
 
 impl Default for BuilderConfig {
     fn default() -> Self {
-        Self { builds_at_once: 2, settle_ms: 250, limits: sless_core::source::SourceLimits::default() }
+        Self {
+            builds_at_once: 2,
+            settle_ms: 250,
+            limits: sless_core::source::SourceLimits::default(),
+        }
     }
 }
 
@@ -79,15 +83,24 @@ struct Inner {
 
 #[derive(Clone, Debug)]
 enum Build {
-    Running { state: watch::Receiver<BuildStatus>, cancel: CancellationToken },
+    Running {
+        state: watch::Receiver<BuildStatus>,
+        cancel: CancellationToken,
+    },
     Ended(Outcome),
 }
 
 /// How a build ended, as it is remembered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Outcome {
-    Succeeded { artifact: Artifact, built_at: Timestamp },
-    Failed { failure: Failure, transient: bool },
+    Succeeded {
+        artifact: Artifact,
+        built_at: Timestamp,
+    },
+    Failed {
+        failure: Failure,
+        transient: bool,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -111,13 +124,25 @@ pub(crate) struct Shared {
 impl LocalBuilder {
     /// Takes up the builds of a data folder, and removes what a crash left of them.
     pub(crate) async fn open(config: BuilderConfig, shared: Shared) -> Result<Self> {
-        let Shared { clock, tools, artifacts, work, cache, instance, records, logs } = shared;
+        let Shared {
+            clock,
+            tools,
+            artifacts,
+            work,
+            cache,
+            instance,
+            records,
+            logs,
+        } = shared;
         let mut builds: HashMap<Uid, HashMap<BuildId, Build>> = HashMap::new();
         for (_, Record { id, outcome }) in records.all(RecordKind::Build).await? {
             if let Outcome::Succeeded { artifact, .. } = &outcome {
                 artifacts.refer(artifact.digest);
             }
-            builds.entry(id.function.uid.clone()).or_default().insert(id, Build::Ended(outcome));
+            builds
+                .entry(id.function.uid.clone())
+                .or_default()
+                .insert(id, Build::Ended(outcome));
         }
         let places = Semaphore::new(config.builds_at_once.max(1));
         Ok(Self(Arc::new(Inner {
@@ -172,7 +197,10 @@ impl Inner {
         let of_function = builds.entry(request.id.function.uid.clone()).or_default();
         let found = of_function.get(&request.id);
         match found {
-            Some(Build::Ended(Outcome::Failed { transient: true, .. })) | None => {}
+            Some(Build::Ended(Outcome::Failed {
+                transient: true, ..
+            }))
+            | None => {}
             Some(Build::Ended(Outcome::Succeeded { artifact, .. }))
                 if !self.artifacts.is_there(&artifact.digest) =>
             {
@@ -182,7 +210,10 @@ impl Inner {
         }
         let (progress, state) = watch::channel(BuildStatus::Queued);
         let cancel = self.stop.child_token();
-        let build = Build::Running { state, cancel: cancel.clone() };
+        let build = Build::Running {
+            state,
+            cancel: cancel.clone(),
+        };
         of_function.insert(request.id.clone(), build.clone());
         let (inner, request) = (self.clone(), request.clone());
         self.tasks.spawn(async move {
@@ -199,8 +230,14 @@ impl Inner {
     async fn end(&self, id: &BuildId, outcome: Option<Outcome>) {
         let log = log_name(id);
         if let Some(outcome) = outcome {
-            let record = Record { id: id.clone(), outcome: outcome.clone() };
-            let written = self.records.put(RecordKind::Build, &id.short(), &record).await;
+            let record = Record {
+                id: id.clone(),
+                outcome: outcome.clone(),
+            };
+            let written = self
+                .records
+                .put(RecordKind::Build, &id.short(), &record)
+                .await;
             if let Err(error) = written {
                 // It is right in this process; after a restart it is built again.
                 tracing::warn!(build = %id, error = %error.chain(), "a build was not remembered");
@@ -238,7 +275,9 @@ impl Inner {
 
     /// Ends a build that is under way, and waits for its end.
     async fn cancel(&self, id: &BuildId) {
-        let Some(Build::Running { mut state, cancel }) = self.find(id) else { return };
+        let Some(Build::Running { mut state, cancel }) = self.find(id) else {
+            return;
+        };
         cancel.cancel();
         // The sender goes when the task has ended.
         while state.changed().await.is_ok() {}
@@ -274,7 +313,11 @@ impl Builder for LocalBuilder {
     async fn logs(&self, id: &BuildId, options: &LogOptions) -> Result<LogStream> {
         let mut options = *options;
         match self.0.find(id) {
-            None => return Err(sless_core::Error::not_found("no such build").at(BACKEND).on(id)),
+            None => {
+                return Err(sless_core::Error::not_found("no such build")
+                    .at(BACKEND)
+                    .on(id));
+            }
             Some(Build::Ended(_)) => options.follow = false,
             Some(Build::Running { .. }) => {}
         }
@@ -285,12 +328,19 @@ impl Builder for LocalBuilder {
         let dropped: Vec<BuildId> = {
             let builds = self.0.builds();
             let of_function = builds.get(&function.uid).into_iter().flatten();
-            of_function.map(|(id, _)| id).filter(|id| !keep.contains(id)).cloned().collect()
+            of_function
+                .map(|(id, _)| id)
+                .filter(|id| !keep.contains(id))
+                .cloned()
+                .collect()
         };
         let mut receipt = Receipt::default();
         for id in dropped {
             self.0.cancel(&id).await;
-            self.0.records.remove(RecordKind::Build, &id.short()).await?;
+            self.0
+                .records
+                .remove(RecordKind::Build, &id.short())
+                .await?;
             self.0.logs.remove(&log_name(&id)).await?;
             let ended = self.0.find(&id);
             self.0.forget_running(&id);

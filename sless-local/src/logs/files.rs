@@ -26,18 +26,27 @@ struct Open {
 
 impl Files {
     pub(super) fn new(folder: PathBuf, log_bytes: u64, open_files: usize) -> Self {
-        Self { folder, half: (log_bytes / 2).max(1), open: HashMap::new(), capacity: open_files.max(1) }
+        Self {
+            folder,
+            half: (log_bytes / 2).max(1),
+            open: HashMap::new(),
+            capacity: open_files.max(1),
+        }
     }
 
     pub(super) fn append(&mut self, log: &Arc<str>, line: &LogLine) -> Result<()> {
         let path = self.newer(log);
-        let mut text = serde_json::to_vec(line)
-            .map_err(|source| Fault::Unwritable { what: "log line", source })?;
+        let mut text = serde_json::to_vec(line).map_err(|source| Fault::Unwritable {
+            what: "log line",
+            source,
+        })?;
         text.push(b'\n');
         let full = {
             let open = self.file(log)?;
             open.bytes += text.len() as u64;
-            open.file.write_all(&text).map_err(Fault::io("writing", &path))?;
+            open.file
+                .write_all(&text)
+                .map_err(Fault::io("writing", &path))?;
             open.bytes
         };
         if full >= self.half {
@@ -99,9 +108,17 @@ impl Files {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
             let file = opened.map_err(Fault::io("opening", &path))?;
             let bytes = file.metadata().map_err(Fault::io("reading", &path))?.len();
-            self.open.insert(log.clone(), Open { file: BufWriter::new(file), bytes });
+            self.open.insert(
+                log.clone(),
+                Open {
+                    file: BufWriter::new(file),
+                    bytes,
+                },
+            );
         }
-        self.open.get_mut(log).ok_or_else(|| sless_core::Error::internal("a log was not opened"))
+        self.open
+            .get_mut(log)
+            .ok_or_else(|| sless_core::Error::internal("a log was not opened"))
     }
 
     fn newer(&self, log: &str) -> PathBuf {

@@ -41,7 +41,12 @@ pub struct LogsConfig {
 
 impl Default for LogsConfig {
     fn default() -> Self {
-        Self { log_bytes: 2 << 20, write_queue: 16_384, open_files: 128, follow_lag: 4_096 }
+        Self {
+            log_bytes: 2 << 20,
+            write_queue: 16_384,
+            open_files: 128,
+            follow_lag: 4_096,
+        }
     }
 }
 
@@ -53,11 +58,25 @@ pub(crate) struct Logs {
 }
 
 enum Command {
-    Write { log: Arc<str>, line: LogLine },
-    Read { log: Arc<str>, follow: bool, answer: oneshot::Sender<Result<Snapshot>> },
-    Close { log: Arc<str> },
-    Remove { log: Arc<str>, answer: oneshot::Sender<Result<bool>> },
-    Flush { answer: oneshot::Sender<()> },
+    Write {
+        log: Arc<str>,
+        line: LogLine,
+    },
+    Read {
+        log: Arc<str>,
+        follow: bool,
+        answer: oneshot::Sender<Result<Snapshot>>,
+    },
+    Close {
+        log: Arc<str>,
+    },
+    Remove {
+        log: Arc<str>,
+        answer: oneshot::Sender<Result<bool>>,
+    },
+    Flush {
+        answer: oneshot::Sender<()>,
+    },
 }
 
 struct Snapshot {
@@ -93,14 +112,19 @@ impl Logs {
             .name("sless-logs".to_owned())
             .spawn(move || writer.run(queue))
             .map_err(|cause| {
-                Error::unavailable("no thread for the logs").at(BACKEND).with_source(cause)
+                Error::unavailable("no thread for the logs")
+                    .at(BACKEND)
+                    .with_source(cause)
             })?;
         Ok(Self { commands, dropped })
     }
 
     /// The writer of a log.
     pub(crate) fn writer(&self, log: &str) -> LogWriter {
-        LogWriter { log: log.into(), logs: self.clone() }
+        LogWriter {
+            log: log.into(),
+            logs: self.clone(),
+        }
     }
 
     /// Reads a log; with `follow`, goes on with what is written to it from now on.
@@ -109,14 +133,23 @@ impl Logs {
     /// `NotFound` if nothing was ever written to it.
     pub(crate) async fn read(&self, log: &str, options: &LogOptions) -> Result<LogStream> {
         let (answer, snapshot) = oneshot::channel();
-        self.send(Command::Read { log: log.into(), follow: options.follow, answer }).await?;
+        self.send(Command::Read {
+            log: log.into(),
+            follow: options.follow,
+            answer,
+        })
+        .await?;
         let Snapshot { mut lines, later } = snapshot.await.map_err(|_| closed())??;
         if let Some(since) = options.since {
             lines.retain(|line| line.at >= since);
         }
-        let skipped = options.tail.map_or(0, |tail| lines.len().saturating_sub(tail));
+        let skipped = options
+            .tail
+            .map_or(0, |tail| lines.len().saturating_sub(tail));
         let past = stream::iter(lines.into_iter().skip(skipped).map(Ok));
-        let Some(later) = later else { return Ok(past.boxed()) };
+        let Some(later) = later else {
+            return Ok(past.boxed());
+        };
         Ok(past.chain(follow(later)).boxed())
     }
 
@@ -129,7 +162,11 @@ impl Logs {
     /// Removes a log, and answers whether it was there.
     pub(crate) async fn remove(&self, log: &str) -> Result<bool> {
         let (answer, removed) = oneshot::channel();
-        self.send(Command::Remove { log: log.into(), answer }).await?;
+        self.send(Command::Remove {
+            log: log.into(),
+            answer,
+        })
+        .await?;
         removed.await.map_err(|_| closed())?
     }
 
@@ -154,9 +191,12 @@ fn follow(later: broadcast::Receiver<LogLine>) -> LogStream {
     stream::unfold(later, |mut later| async {
         match later.recv().await {
             Ok(line) => Some((Ok(line), later)),
-            Err(broadcast::error::RecvError::Lagged(lines)) => {
-                Some((Ok(system(format!("{lines} lines were passed over: too slow a reader"))), later))
-            }
+            Err(broadcast::error::RecvError::Lagged(lines)) => Some((
+                Ok(system(format!(
+                    "{lines} lines were passed over: too slow a reader"
+                ))),
+                later,
+            )),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     })
@@ -176,7 +216,10 @@ fn system(text: String) -> LogLine {
 impl LogWriter {
     /// Writes a line, or counts it as dropped.
     pub(crate) fn line(&self, line: LogLine) {
-        let command = Command::Write { log: self.log.clone(), line };
+        let command = Command::Write {
+            log: self.log.clone(),
+            line,
+        };
         if self.logs.commands.try_send(command).is_err() {
             self.logs.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -184,7 +227,10 @@ impl LogWriter {
 
     /// Writes a line of this source, of now.
     pub(crate) fn text(&self, source: LogSource, text: impl Into<String>) {
-        self.line(LogLine { source, ..system(text.into()) });
+        self.line(LogLine {
+            source,
+            ..system(text.into())
+        });
     }
 }
 
@@ -212,13 +258,18 @@ impl Writer {
             Command::Write { log, line } => {
                 let dropped = self.dropped.swap(0, Ordering::Relaxed);
                 if dropped > 0 {
-                    let text = format!("{dropped} lines of some logs were dropped: too many at once");
+                    let text =
+                        format!("{dropped} lines of some logs were dropped: too many at once");
                     self.write(&log, system(text));
                 }
                 self.write(&log, line);
             }
             // An answer that nobody waits for any more is dropped.
-            Command::Read { log, follow, answer } => {
+            Command::Read {
+                log,
+                follow,
+                answer,
+            } => {
                 let _ = answer.send(self.read(&log, follow));
             }
             Command::Close { log } => drop(self.followers.remove(&log)),
@@ -253,9 +304,14 @@ impl Writer {
         let later = follow.then(|| {
             let lag = self.lag;
             let followers = self.followers.entry(log.clone());
-            followers.or_insert_with(|| broadcast::Sender::new(lag)).subscribe()
+            followers
+                .or_insert_with(|| broadcast::Sender::new(lag))
+                .subscribe()
         });
-        Ok(Snapshot { lines: lines.unwrap_or_default(), later })
+        Ok(Snapshot {
+            lines: lines.unwrap_or_default(),
+            later,
+        })
     }
 }
 
@@ -271,19 +327,32 @@ mod tests {
 
     async fn texts(logs: &Logs, options: &LogOptions) -> Vec<String> {
         let stream = logs.read("a", options).await.expect("a log");
-        stream.map(|line| line.expect("a line").text).collect().await
+        stream
+            .map(|line| line.expect("a line").text)
+            .collect()
+            .await
     }
 
     #[tokio::test]
     async fn a_reader_gets_what_was_written_and_what_comes() {
         let (_folder, logs) = logs(&LogsConfig::default());
         let writer = logs.writer("a");
-        assert!(logs.read("a", &LogOptions::default()).await.is_err_and(|e| e.is_not_found()));
+        assert!(
+            logs.read("a", &LogOptions::default())
+                .await
+                .is_err_and(|e| e.is_not_found())
+        );
         for number in 0..3 {
             writer.text(LogSource::Stdout, number.to_string());
         }
-        assert_eq!(texts(&logs, &LogOptions::default().with_tail(2)).await, ["1", "2"]);
-        let mut live = logs.read("a", &LogOptions::default().following()).await.expect("a log");
+        assert_eq!(
+            texts(&logs, &LogOptions::default().with_tail(2)).await,
+            ["1", "2"]
+        );
+        let mut live = logs
+            .read("a", &LogOptions::default().following())
+            .await
+            .expect("a log");
         writer.text(LogSource::Stdout, "3");
         for number in 0..4 {
             let line = live.next().await.expect("goes on").expect("a line");
@@ -296,7 +365,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_log_keeps_its_newest_lines_within_its_bytes() {
-        let config = LogsConfig { log_bytes: 10_000, ..LogsConfig::default() };
+        let config = LogsConfig {
+            log_bytes: 10_000,
+            ..LogsConfig::default()
+        };
         let (folder, logs) = logs(&config);
         let writer = logs.writer("a");
         for number in 0..1_000 {

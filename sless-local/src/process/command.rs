@@ -53,7 +53,10 @@ impl Program {
         }
     }
 
-    pub(crate) fn arguments<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn arguments<S: Into<String>>(
+        mut self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
@@ -117,12 +120,16 @@ async fn copy(output: Option<impl AsyncRead + Unpin>, log: &LogWriter, tail: &Mu
     let mut line = Vec::new();
     loop {
         // An error of the pipe is its end.
-        let Ok(chunk) = reader.fill_buf().await else { break };
+        let Ok(chunk) = reader.fill_buf().await else {
+            break;
+        };
         if chunk.is_empty() {
             break;
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(chunk.len(), |end| end + 1).min(LINE_BYTES - line.len());
+        let taken = end
+            .map_or(chunk.len(), |end| end + 1)
+            .min(LINE_BYTES - line.len());
         line.extend_from_slice(&chunk[..taken]);
         reader.consume(taken);
         if line.ends_with(b"\n") || line.len() == LINE_BYTES {
@@ -157,7 +164,10 @@ struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let pid = self.0.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let pid = self
+            .0
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // An error means that nobody is left in it.
             let _ = kill_process_group(pid, Signal::KILL);
@@ -180,8 +190,18 @@ mod tests {
         writer.text(LogSource::Build, "begins");
         let program = Program::new("/bin/sh", folder.path()).arguments(["-c", script]);
         let ended = program.run(&SystemClock, limit, &writer).await;
-        let lines = logs.read("build", &LogOptions::default()).await.expect("a log");
-        (ended, lines.skip(1).map(|line| line.expect("a line").text).collect().await)
+        let lines = logs
+            .read("build", &LogOptions::default())
+            .await
+            .expect("a log");
+        (
+            ended,
+            lines
+                .skip(1)
+                .map(|line| line.expect("a line").text)
+                .collect()
+                .await,
+        )
     }
 
     #[tokio::test]
@@ -190,7 +210,9 @@ mod tests {
         let (ended, mut lines) = run(script, Duration::from_secs(10)).await;
         lines.sort();
         assert_eq!(lines, ["one", "two"]);
-        let Ended::Exited { status, tail } = ended else { panic!("{ended:?}") };
+        let Ended::Exited { status, tail } = ended else {
+            panic!("{ended:?}")
+        };
         assert_eq!(status.code(), Some(3));
         assert!(tail.contains("one\n"));
     }
@@ -207,6 +229,9 @@ mod tests {
     async fn a_long_line_becomes_several() {
         let script = "head -c 40000 /dev/zero | tr '\\0' x; echo; echo end";
         let (_, lines) = run(script, Duration::from_secs(10)).await;
-        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [16384, 16384, 7232, 3]);
+        assert_eq!(
+            lines.iter().map(String::len).collect::<Vec<_>>(),
+            [16384, 16384, 7232, 3]
+        );
     }
 }

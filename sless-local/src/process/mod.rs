@@ -5,9 +5,9 @@ mod command;
 mod sweep;
 mod tools;
 
+pub use self::tools::ToolsConfig;
 pub(crate) use self::{
     command::{Ended, Program},
     sweep::{MARK, kill_leftovers},
     tools::Tools,
 };
-pub use self::tools::ToolsConfig;

@@ -11,15 +11,23 @@ pub(crate) const MARK: &str = "SLESS_INSTANCE";
 /// does not show the environment of processes (anything but Linux), it finds none.
 pub(crate) fn kill_leftovers(instance: &str) -> usize {
     let mark = format!("{MARK}={instance}");
-    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return 0;
+    };
     let own = std::process::id();
     let mut killed = 0;
     for entry in processes.flatten() {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
         // A process that ends meanwhile, or is somebody else's, cannot be read and is none of ours.
-        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
-        let marked = environment.split(|byte| *byte == 0).any(|line| line == mark.as_bytes());
+        let Ok(environment) = fs::read(entry.path().join("environ")) else {
+            continue;
+        };
+        let marked = environment
+            .split(|byte| *byte == 0)
+            .any(|line| line == mark.as_bytes());
         if !marked || pid == own {
             continue;
         }
@@ -40,7 +48,11 @@ mod tests {
     #[test]
     fn only_processes_of_the_instance_are_killed() {
         let start = |instance: &str| {
-            Command::new("sleep").arg("60").env(MARK, instance).spawn().expect("sleep starts")
+            Command::new("sleep")
+                .arg("60")
+                .env(MARK, instance)
+                .spawn()
+                .expect("sleep starts")
         };
         let instance = uuid::Uuid::new_v4().to_string();
         let (mut ours, mut other) = (start(&instance), start("somebody-else"));

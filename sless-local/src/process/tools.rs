@@ -53,7 +53,10 @@ impl ToolsConfig {
     /// `NPM_CONFIG_…`, `…_PROXY`, `SSL_CERT_…`, `HOME` and `XDG_…` for their own files), from these
     /// variables: usually `std::env::vars()`.
     #[must_use]
-    pub fn with_environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn with_environment(
+        mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         const PREFIXES: [&str; 5] = ["PIP_", "NPM_CONFIG_", "SSL_CERT_", "XDG_", "NODE_EXTRA_CA"];
         for (name, value) in variables {
             let upper = name.to_ascii_uppercase();
@@ -85,13 +88,21 @@ impl Tools {
         let python_names: &[&str] = &["python3.11", "python3"];
         // The program's own name for itself: a shim in front of it would cost at every start.
         let ask = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
-        let python = find(config, python, python_names, &["-c", ask], |version| version == "3.11")
-            .map_err(|found| format!("python3.11 needs Python 3.11: {found}"));
+        let python = find(config, python, python_names, &["-c", ask], |version| {
+            version == "3.11"
+        })
+        .map_err(|found| format!("python3.11 needs Python 3.11: {found}"));
         let ask = "console.log(process.execPath + '\\n' + process.versions.node)";
         let node = config.node.as_deref();
-        let node = find(config, node, &["node"], &["-e", ask], |version| version.starts_with("20."))
-            .map_err(|found| format!("nodejs20 needs Node.js 20: {found}"));
-        Self { config: config.clone(), python, node }
+        let node = find(config, node, &["node"], &["-e", ask], |version| {
+            version.starts_with("20.")
+        })
+        .map_err(|found| format!("nodejs20 needs Node.js 20: {found}"));
+        Self {
+            config: config.clone(),
+            python,
+            node,
+        }
     }
 
     /// The interpreter of a runtime, or why there is none.
@@ -107,7 +118,8 @@ impl Tools {
     /// What is missing, a sentence each.
     pub(crate) fn missing(&self) -> Vec<String> {
         let all = Runtime::ALL.iter();
-        all.filter_map(|runtime| self.interpreter(*runtime).err().map(str::to_owned)).collect()
+        all.filter_map(|runtime| self.interpreter(*runtime).err().map(str::to_owned))
+            .collect()
     }
 }
 
@@ -123,7 +135,9 @@ fn find(
         Some(given) => vec![given.to_owned()],
         None => names
             .iter()
-            .flat_map(|name| std::env::split_paths(&config.path).map(move |folder| folder.join(name)))
+            .flat_map(|name| {
+                std::env::split_paths(&config.path).map(move |folder| folder.join(name))
+            })
             .filter(|path| path.is_file())
             .collect(),
     };
@@ -136,7 +150,10 @@ fn find(
             .args(question)
             .env_clear()
             .env("PATH", &config.path)
-            .env("HOME", config.build_env.get("HOME").map_or("/", String::as_str))
+            .env(
+                "HOME",
+                config.build_env.get("HOME").map_or("/", String::as_str),
+            )
             .output();
         let answer = answer.ok().filter(|answer| answer.status.success());
         let text = answer.and_then(|answer| String::from_utf8(answer.stdout).ok());
@@ -156,19 +173,35 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_what_was_found() {
-        let config = ToolsConfig { path: "/nowhere".to_owned(), ..ToolsConfig::default() };
+        let config = ToolsConfig {
+            path: "/nowhere".to_owned(),
+            ..ToolsConfig::default()
+        };
         let tools = Tools::find(&config);
         let missing = tools.missing();
         assert_eq!(missing.len(), 2);
-        assert!(missing[0].contains("no python3.11 or python3 in /nowhere"), "{missing:?}");
-        let config = ToolsConfig { node: Some("/bin/sh".into()), ..config };
-        let error = Tools::find(&config).interpreter(Runtime::NodeJs20).map(drop);
+        assert!(
+            missing[0].contains("no python3.11 or python3 in /nowhere"),
+            "{missing:?}"
+        );
+        let config = ToolsConfig {
+            node: Some("/bin/sh".into()),
+            ..config
+        };
+        let error = Tools::find(&config)
+            .interpreter(Runtime::NodeJs20)
+            .map(drop);
         assert!(error.expect_err("no node").contains("/bin/sh does not run"));
     }
 
     #[test]
     fn functions_never_see_what_builds_see() {
-        let variables = [("PIP_INDEX_URL", "x"), ("https_proxy", "y"), ("SECRET", "z"), ("PATH", "/p")];
+        let variables = [
+            ("PIP_INDEX_URL", "x"),
+            ("https_proxy", "y"),
+            ("SECRET", "z"),
+            ("PATH", "/p"),
+        ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let config = ToolsConfig::default().with_environment(variables);
         assert_eq!(config.path, "/p");

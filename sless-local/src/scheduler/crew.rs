@@ -94,14 +94,21 @@ impl Crew {
             let load = |host: &Arc<Host>| host.in_flight() + host.queued();
             // Workers beyond those that are wanted now get no calls, and end with the crew's next sleep.
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).max(1);
-            let best = hosts.iter().take(wanted).min_by_key(|host| load(host)).cloned()?;
+            let best = hosts
+                .iter()
+                .take(wanted)
+                .min_by_key(|host| load(host))
+                .cloned()?;
             let full = load(&best) >= best.config().concurrency;
             (best, full, hosts.len())
         };
         let more = usize::try_from(wanted).unwrap_or(usize::MAX) > count;
         if full && more && self.growing.swap(1, Ordering::AcqRel) == 0 {
             let (crew, inner) = (self.clone(), inner.clone());
-            inner.tasks.clone().spawn(async move { crew.grow(&inner).await });
+            inner
+                .tasks
+                .clone()
+                .spawn(async move { crew.grow(&inner).await });
         }
         Some(best)
     }
@@ -122,11 +129,6 @@ impl Crew {
             }
         }
         self.growing.store(0, Ordering::Release);
-    }
-
-    /// How many workers there are.
-    pub(super) fn len(&self) -> usize {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// How long there has been no call; `None` while there is one.
@@ -153,8 +155,7 @@ impl Crew {
                 break;
             }
         }
-        let hosts =
-            std::mem::take(&mut *self.hosts.lock().unwrap_or_else(PoisonError::into_inner));
+        let hosts = std::mem::take(&mut *self.hosts.lock().unwrap_or_else(PoisonError::into_inner));
         let pids = hosts.iter().filter_map(|host| host.worker_pid()).collect();
         let patience = until.saturating_duration_since(tokio::time::Instant::now());
         futures::future::join_all(hosts.iter().map(|host| host.drain(patience))).await;

@@ -39,11 +39,12 @@ impl LocalInvoker {
                 .with_reason(reason::SCALED_TO_ZERO)
                 .with_retry(Retry::Never)
                 .at(BACKEND),
-            Asleep::Failed(failure) => {
-                Error::unavailable(format!("the function cannot be started: {}", failure.message))
-                    .with_reason(failure.reason)
-                    .at(BACKEND)
-            }
+            Asleep::Failed(failure) => Error::unavailable(format!(
+                "the function cannot be started: {}",
+                failure.message
+            ))
+            .with_reason(failure.reason)
+            .at(BACKEND),
         }
     }
 }
@@ -106,14 +107,20 @@ impl http_body::Body for Held {
 fn call_error(error: CallError) -> Error {
     let message = error.to_string();
     let mapped = match &error {
-        CallError::Overloaded { limit, retry_after, .. } => Error::new(ErrorKind::Overloaded, message)
+        CallError::Overloaded {
+            limit, retry_after, ..
+        } => Error::new(ErrorKind::Overloaded, message)
             .with_reason(format!("limit_{limit}"))
             .with_retry(Retry::After(*retry_after)),
         CallError::Timeout { .. } => Error::new(ErrorKind::Timeout, message),
         CallError::WorkerDied { reason, .. } => {
             Error::new(ErrorKind::Interrupted, message).with_reason(reason.word())
         }
-        CallError::NotReady { reason, retry_after, .. } => Error::unavailable(message)
+        CallError::NotReady {
+            reason,
+            retry_after,
+            ..
+        } => Error::unavailable(message)
             .with_reason(reason.word())
             .with_retry(Retry::After(*retry_after)),
         CallError::Stopped => Error::unavailable(message),

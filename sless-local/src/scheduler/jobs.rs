@@ -50,33 +50,46 @@ impl Jobs {
     ) -> Result<Self> {
         let mut runs: HashMap<Uid, HashMap<i64, Run>> = HashMap::new();
         for (key, record) in records.all::<Record>(RecordKind::Run).await? {
-            let Record { job, run_id, mut status } = record;
+            let Record {
+                job,
+                run_id,
+                mut status,
+            } = record;
             if !status.phase.is_terminal() {
                 let message = "the run was cut off when its machine or server went down";
                 let failure = Failure::new(reason::INTERRUPTED, message);
                 status = status.finished(clock.now(), Err(failure));
-                let record = Record { job: job.clone(), run_id, status: status.clone() };
+                let record = Record {
+                    job: job.clone(),
+                    run_id,
+                    status: status.clone(),
+                };
                 records.put(RecordKind::Run, &key, &record).await?;
             }
-            let run = Run { status, cancel: CancellationToken::new() };
+            let run = Run {
+                status,
+                cancel: CancellationToken::new(),
+            };
             runs.entry(job.uid).or_default().insert(run_id, run);
         }
         let places = Semaphore::new(jobs_at_once.max(1));
-        Ok(Self { runs: Mutex::new(runs), places, tasks: TaskTracker::new() })
+        Ok(Self {
+            runs: Mutex::new(runs),
+            places,
+            tasks: TaskTracker::new(),
+        })
     }
 
     pub(super) fn knows(&self, job: &JobId) -> bool {
         self.runs().contains_key(&job.uid)
     }
 
-    fn find(&self, job: &JobId, run_id: i64) -> Option<Run> {
-        self.runs().get(&job.uid)?.get(&run_id).cloned()
-    }
-
     /// Takes note of where a run is, unless its job was removed.
     fn set(&self, job: &JobId, run_id: i64, status: RunStatus) -> bool {
         let mut runs = self.runs();
-        let run = runs.get_mut(&job.uid).and_then(|of_job| of_job.get_mut(&run_id));
+        let run = runs
+            .get_mut(&job.uid)
+            .and_then(|of_job| of_job.get_mut(&run_id));
         let found = run.map(|run| run.status = status);
         found.is_some()
     }
@@ -96,11 +109,19 @@ impl Inner {
                 return Ok(found.status.clone());
             }
             let status = RunStatus::pending();
-            of_job.insert(run.run_id, Run { status, cancel: cancel.clone() });
+            of_job.insert(
+                run.run_id,
+                Run {
+                    status,
+                    cancel: cancel.clone(),
+                },
+            );
         }
         let (inner, run) = (self.clone(), run.clone());
         let status = RunStatus::pending();
-        self.jobs.tasks.spawn(async move { inner.run_once(&run, &cancel).await });
+        self.jobs
+            .tasks
+            .spawn(async move { inner.run_once(&run, &cancel).await });
         Ok(status)
     }
 
@@ -131,7 +152,11 @@ impl Inner {
             return Ok(());
         }
         let key = key(&run.job, run.run_id);
-        let record = Record { job: run.job.clone(), run_id: run.run_id, status: status.clone() };
+        let record = Record {
+            job: run.job.clone(),
+            run_id: run.run_id,
+            status: status.clone(),
+        };
         self.records.put(RecordKind::Run, &key, &record).await?;
         self.changes.notify(run.job.key());
         Ok(())
@@ -157,7 +182,9 @@ impl Inner {
                 receipt.add("process", format!("run {run_id}"), BACKEND);
             }
             run.cancel.cancel();
-            self.records.remove(RecordKind::Run, &key(job, run_id)).await?;
+            self.records
+                .remove(RecordKind::Run, &key(job, run_id))
+                .await?;
             receipt.add("run", run_id.to_string(), BACKEND);
         }
         if self.logs.remove(&sink::job_log(job)).await? {
@@ -174,14 +201,23 @@ fn key(job: &JobId, run_id: i64) -> String {
 /// What becomes of a run's outcome: JSON text, or why it failed.
 fn outcome(outcome: JobOutcome) -> Result<String, Failure> {
     match outcome {
-        JobOutcome::Succeeded { result, content_type } => {
-            let json = content_type.as_deref().is_some_and(|kind| kind.starts_with("application/json"));
+        JobOutcome::Succeeded {
+            result,
+            content_type,
+        } => {
+            let json = content_type
+                .as_deref()
+                .is_some_and(|kind| kind.starts_with("application/json"));
             let text = String::from_utf8(result.to_vec()).map_err(|_| {
                 let message = "the handler returned bytes, which are no JSON text";
                 Failure::new(reason::HANDLER_ERROR, message)
             })?;
             // Anything but JSON becomes a JSON string, so that a result is always JSON.
-            Ok(if json { text } else { serde_json::Value::String(text).to_string() })
+            Ok(if json {
+                text
+            } else {
+                serde_json::Value::String(text).to_string()
+            })
         }
         JobOutcome::Failed { error, log_tail } => {
             let message = format!("{}: {}", error.kind, error.message);
@@ -195,6 +231,9 @@ fn outcome(outcome: JobOutcome) -> Result<String, Failure> {
             Err(Failure::new(reason::INTERRUPTED, message).with_log(&log_tail))
         }
         JobOutcome::NotStarted(error) => Err(crew::failure(&error)),
-        _ => Err(Failure::new(reason::INTERRUPTED, "the run ended in an unknown way")),
+        _ => Err(Failure::new(
+            reason::INTERRUPTED,
+            "the run ended in an unknown way",
+        )),
     }
 }

@@ -13,7 +13,7 @@ mod sink;
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ use sless_runtime::{HostConfig, Language};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{invoker::LocalInvoker, runner::Runner, jobs::Jobs};
+use self::{invoker::LocalInvoker, jobs::Jobs, runner::Runner};
 use crate::{
     artifacts::{Artifacts, remove_folder},
     error::{BACKEND, Fault},
@@ -124,7 +124,16 @@ pub(crate) struct Shared {
 impl LocalScheduler {
     /// Takes up the workloads and runs of a data folder.
     pub(crate) async fn open(config: SchedulerConfig, shared: Shared) -> Result<Self> {
-        let Shared { clock, tools, artifacts, homes, runtime_dir, instance, records, logs } = shared;
+        let Shared {
+            clock,
+            tools,
+            artifacts,
+            homes,
+            runtime_dir,
+            instance,
+            records,
+            logs,
+        } = shared;
         let mut runners = HashMap::new();
         for (_, record) in records.all::<runner::Record>(RecordKind::Workload).await? {
             let runner = Runner::recalled(record);
@@ -148,8 +157,11 @@ impl LocalScheduler {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
-        let (janitor, stop) = (inner.clone(), inner.stop.clone());
-        inner.tasks.spawn(async move { stop.run_until_cancelled(janitor.put_to_sleep()).await });
+        let (janitor, stop) = (Arc::downgrade(&inner), inner.stop.clone());
+        let clock = inner.clock.clone();
+        inner
+            .tasks
+            .spawn(async move { stop.run_until_cancelled(put_to_sleep(janitor, clock)).await });
         Ok(Self(inner))
     }
 
@@ -159,7 +171,10 @@ impl LocalScheduler {
         let inner = &self.0;
         let patience = Duration::from_millis(inner.config.drain_ms);
         inner.jobs.tasks.close();
-        if tokio::time::timeout(patience, inner.jobs.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(patience, inner.jobs.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!(?patience, "jobs were cut off: the drain took too long");
         }
         inner.stop.cancel();
@@ -178,19 +193,6 @@ impl Inner {
 
     fn runner(&self, function: &FunctionId) -> Option<Arc<Runner>> {
         self.runners().get(&function.uid).cloned()
-    }
-
-    /// Ends the workers of functions that had no call for their idle time, for ever.
-    async fn put_to_sleep(self: Arc<Self>) {
-        /// How often functions are looked at; a function sleeps at most this much late.
-        const EVERY: Duration = Duration::from_millis(500);
-        loop {
-            self.clock.sleep(EVERY).await;
-            let runners: Vec<_> = self.runners().values().cloned().collect();
-            for runner in runners {
-                runner.sleep_if_idle(&self);
-            }
-        }
     }
 
     /// How long calls under way may go on in workers that are to end.
@@ -245,7 +247,9 @@ impl Inner {
 #[async_trait]
 impl Scheduler for LocalScheduler {
     fn capabilities(&self) -> SchedulerCapabilities {
-        SchedulerCapabilities::new([ArtifactKind::Folder]).with_sleeps().with_replicas()
+        SchedulerCapabilities::new([ArtifactKind::Folder])
+            .with_sleeps()
+            .with_replicas()
     }
 
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus> {
@@ -277,7 +281,10 @@ impl Scheduler for LocalScheduler {
             for pid in ended {
                 receipt.add("process", pid.to_string(), BACKEND);
             }
-            self.0.records.remove(RecordKind::Workload, uid.as_str()).await?;
+            self.0
+                .records
+                .remove(RecordKind::Workload, uid.as_str())
+                .await?;
             self.0.runners().remove(uid);
             receipt.add("workload", name.clone(), BACKEND);
         }
@@ -312,9 +319,10 @@ impl Scheduler for LocalScheduler {
 
     async fn logs(&self, of: &LogTarget, options: &LogOptions) -> Result<LogStream> {
         let (log, known) = match of {
-            LogTarget::Function(function) => {
-                (sink::function_log(function), self.0.runner(function).is_some())
-            }
+            LogTarget::Function(function) => (
+                sink::function_log(function),
+                self.0.runner(function).is_some(),
+            ),
             LogTarget::Job(job) => (sink::job_log(job), self.0.jobs.knows(job)),
         };
         if !known {
@@ -334,6 +342,23 @@ impl Scheduler for LocalScheduler {
     async fn ensure_namespace(&self, _: &Namespace) -> Result<Ensured> {
         // Processes need no place of their own by namespace.
         Ok(Ensured::Exists)
+    }
+}
+
+/// Ends the workers of functions that had no call for their idle time, as long as there is a
+/// scheduler.
+async fn put_to_sleep(scheduler: Weak<Inner>, clock: Arc<dyn Clock>) {
+    /// How often functions are looked at; a function sleeps at most this much late.
+    const EVERY: Duration = Duration::from_millis(500);
+    loop {
+        clock.sleep(EVERY).await;
+        let Some(inner) = scheduler.upgrade() else {
+            return;
+        };
+        let runners: Vec<_> = inner.runners().values().cloned().collect();
+        for runner in runners {
+            runner.sleep_if_idle(&inner);
+        }
     }
 }
 

@@ -6,9 +6,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sless_core::{
-    Digest, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus,
-};
+use sless_core::{Digest, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -70,7 +68,11 @@ impl Runner {
 
     /// A function as it was remembered, asleep.
     pub(super) fn recalled(record: Record) -> Self {
-        let Record { function, applied, serving } = record;
+        let Record {
+            function,
+            applied,
+            serving,
+        } = record;
         let runner = Self::new(function);
         {
             let mut state = runner.state();
@@ -103,10 +105,14 @@ impl Runner {
             let same = state.applied.as_ref().is_some_and(|applied| {
                 applied.revision() == revision && applied.replicas == workload.replicas
             });
-            let known_to_fail = state.failed.as_ref().is_some_and(|(failed, failure)| {
-                *failed == revision && !passes(&failure.reason)
-            });
-            let on_its_way = state.starting.as_ref().is_some_and(|s| s.revision == revision);
+            let known_to_fail = state
+                .failed
+                .as_ref()
+                .is_some_and(|(failed, failure)| *failed == revision && !passes(&failure.reason));
+            let on_its_way = state
+                .starting
+                .as_ref()
+                .is_some_and(|s| s.revision == revision);
             if same && (state.serves(&revision) || state.is_off() || known_to_fail || on_its_way) {
                 return Ok(state.status());
             }
@@ -122,7 +128,10 @@ impl Runner {
         };
         if let Some(record) = to_store {
             let uid = self.function.uid.as_str();
-            inner.records.put(RecordKind::Workload, uid, &record).await?;
+            inner
+                .records
+                .put(RecordKind::Workload, uid, &record)
+                .await?;
         }
         if workload.replicas == 0 {
             self.rest(inner);
@@ -141,15 +150,24 @@ impl Runner {
         let cancel = inner.stop.child_token();
         {
             let mut state = self.state();
-            if state.starting.as_ref().is_some_and(|starting| starting.revision == revision) {
+            if state
+                .starting
+                .as_ref()
+                .is_some_and(|starting| starting.revision == revision)
+            {
                 return;
             }
             state.failed = None;
-            state.starting = Some(Starting { revision, cancel: cancel.clone() });
+            state.starting = Some(Starting {
+                revision,
+                cancel: cancel.clone(),
+            });
         }
         let (runner, inner, workload) = (self.clone(), inner.clone(), workload.clone());
         inner.tasks.clone().spawn(async move {
-            let started = cancel.run_until_cancelled(Crew::start(&inner, workload)).await;
+            let started = cancel
+                .run_until_cancelled(Crew::start(&inner, workload))
+                .await;
             if let Some(started) = started {
                 runner.take_over(&inner, revision, started).await;
             }
@@ -167,7 +185,10 @@ impl Runner {
         let mut record = None;
         let old = {
             let mut state = self.state();
-            let wanted = state.starting.as_ref().is_some_and(|s| s.revision == revision);
+            let wanted = state
+                .starting
+                .as_ref()
+                .is_some_and(|s| s.revision == revision);
             match started {
                 // Another revision was applied meanwhile, or the function is gone.
                 Ok(crew) if !wanted || state.ended => Some(crew),
@@ -204,7 +225,12 @@ impl Runner {
         let until = tokio::time::Instant::now() + Duration::from_millis(inner.config.settle_ms);
         let mut pause = Duration::from_millis(1);
         while tokio::time::Instant::now() < until {
-            if self.state().starting.as_ref().is_none_or(|starting| starting.revision != *revision) {
+            if self
+                .state()
+                .starting
+                .as_ref()
+                .is_none_or(|starting| starting.revision != *revision)
+            {
                 return;
             }
             tokio::time::sleep(pause).await;
@@ -222,10 +248,15 @@ impl Runner {
             return Ok(hold);
         }
         let serving = self.state().serving.clone().ok_or(Asleep::Gone)?;
-        let crew = Crew::start(inner, Workload::clone(&serving)).await.map_err(Asleep::Failed)?;
+        let crew = Crew::start(inner, Workload::clone(&serving))
+            .await
+            .map_err(Asleep::Failed)?;
         let (hold, unused) = {
             let mut state = self.state();
-            let still = state.serving.as_ref().is_some_and(|now| now.revision() == serving.revision());
+            let still = state
+                .serving
+                .as_ref()
+                .is_some_and(|now| now.revision() == serving.revision());
             if !state.ended && !state.is_off() && still && state.crew.is_none() {
                 state.crew = Some(crew.clone());
                 (Some(Hold::new(&crew)), None)
@@ -254,7 +285,10 @@ impl Runner {
 
     /// How many workers are wanted.
     pub(super) fn wanted(&self) -> u32 {
-        self.state().applied.as_ref().map_or(0, |applied| applied.replicas)
+        self.state()
+            .applied
+            .as_ref()
+            .map_or(0, |applied| applied.replicas)
     }
 
     /// Ends the crew if it had no call for its idle time.
@@ -336,17 +370,27 @@ pub(super) enum Asleep {
 /// Whether the next try to start can go better.
 fn passes(reason: &str) -> bool {
     use sless_core::reason;
-    [reason::START_TIMEOUT, reason::OUT_OF_MEMORY, reason::BACKEND_UNAVAILABLE, "crash", "host"]
-        .contains(&reason)
+    [
+        reason::START_TIMEOUT,
+        reason::OUT_OF_MEMORY,
+        reason::BACKEND_UNAVAILABLE,
+        "crash",
+        "host",
+    ]
+    .contains(&reason)
 }
 
 impl State {
     fn is_off(&self) -> bool {
-        self.applied.as_ref().is_some_and(|applied| applied.replicas == 0)
+        self.applied
+            .as_ref()
+            .is_some_and(|applied| applied.replicas == 0)
     }
 
     fn serves(&self, revision: &Digest) -> bool {
-        self.serving.as_ref().is_some_and(|serving| serving.revision() == *revision)
+        self.serving
+            .as_ref()
+            .is_some_and(|serving| serving.revision() == *revision)
     }
 
     fn record(&self, function: &FunctionId) -> Option<Record> {
@@ -365,14 +409,21 @@ impl State {
         if self.is_off() {
             return WorkloadStatus::new(WorkloadPhase::Stopped, Some(revision));
         }
-        let failed = self.failed.as_ref().filter(|(failed, _)| *failed == revision);
+        let failed = self
+            .failed
+            .as_ref()
+            .filter(|(failed, _)| *failed == revision);
         let phase = match failed {
             _ if self.serves(&revision) => WorkloadPhase::Ready,
             Some(_) => WorkloadPhase::Failed,
             None => WorkloadPhase::Starting,
         };
         let serving = self.serving.as_ref().map(|serving| serving.revision());
-        let replicas = if serving.is_some() { applied.replicas } else { 0 };
+        let replicas = if serving.is_some() {
+            applied.replicas
+        } else {
+            0
+        };
         let status = WorkloadStatus::new(phase, Some(revision))
             .with_serving(serving, replicas)
             .with_asleep(self.crew.is_none());

@@ -1,0 +1,9 @@
+//! The local backends against the conformance suites, golden files, and SIGKILL.
+
+mod local {
+    mod conformance;
+    mod crash;
+    mod functions;
+    mod golden;
+    mod queue;
+}
