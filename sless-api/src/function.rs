@@ -124,8 +124,8 @@ pub struct Function {
     pub memory: Option<String>,
     /// The processor share of one copy; null where none was given.
     pub cpu: Option<String>,
-    /// How many calls one copy takes at once; null where none was given.
-    pub concurrency: Option<u32>,
+    /// How many calls one copy takes at once.
+    pub concurrency: u32,
     /// How far it is.
     pub phase: FunctionPhase,
     /// One word for the state, such as `install_failed`; null where the phase says all.

@@ -3,65 +3,49 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Where a call came from.
+/// What caused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum InvocationSource {
-    /// A request.
+pub enum InvocationOrigin {
+    /// A request to the function's URL.
     Http,
-    /// The clock.
+    /// A schedule.
     Cron,
-    /// A queue.
+    /// A message of a queue.
     Event,
     /// A job.
     Job,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum InvocationOutcome {
-    /// The function answered below 400.
-    Ok,
-    /// The function answered with 400 or above.
-    Failed,
-    /// The deadline passed.
-    Timeout,
-    /// The caller left.
-    Cancelled,
-    /// The function could not be called, or broke off.
-    Error,
+    /// The program that the engine is part of.
+    Direct,
 }
 
 /// One call: an item of `GET …/functions/{name}/invocations`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Invocation {
+    /// Its own id.
+    pub id: String,
     /// The request id, as in the function's log lines.
     pub request_id: String,
     /// The function.
     pub function: String,
-    /// Where the call came from.
-    pub source: InvocationSource,
-    /// The trigger or job that made it, where there is one.
-    pub origin: Option<String>,
-    /// How it ended.
-    pub outcome: InvocationOutcome,
-    /// The status that the function answered with, where it did.
-    pub status: Option<u16>,
-    /// Which attempt at delivery this was; 1 for the first.
+    /// What caused it.
+    pub origin: InvocationOrigin,
+    /// The trigger or job that caused it, where there is one.
+    pub cause: Option<String>,
+    /// Which attempt this was; 1 for the first.
     pub attempt: u32,
-    /// The digest of the code that answered.
-    pub code_sha256: Option<String>,
     /// When it began.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub started_at: Timestamp,
-    /// How long it took, in milliseconds.
+    /// How long it took until its response had ended, in milliseconds.
     pub duration_ms: u64,
-    /// A sentence, where it did not end well.
-    pub message: Option<String>,
+    /// The status that a client saw.
+    pub status: u16,
+    /// One word where there was no whole answer of the function, such as `timeout`.
+    pub error: Option<String>,
+    /// Bytes of the response's body.
+    pub response_bytes: u64,
 }

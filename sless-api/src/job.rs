@@ -74,7 +74,10 @@ pub struct Job {
     pub run_id: i64,
     /// How far it is.
     pub phase: JobPhase,
-    /// What the function returned, as text, cut at a limit of the server.
+    /// One word where the run failed or waits, such as `timeout`.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// What the function returned, as JSON text, cut at a limit of the server.
     pub result: Option<String>,
     /// A sentence, where there is something to say.
     pub message: Option<String>,

@@ -52,12 +52,14 @@ pub use env::Env;
 pub use error::ErrorBody;
 pub use field::Field;
 pub use function::{CreateFunction, Function, FunctionPhase, PatchFunction};
-pub use invocation::{Invocation, InvocationOutcome, InvocationSource};
+pub use invocation::{Invocation, InvocationOrigin};
 pub use job::{CreateJob, Job, JobPhase, PatchJob};
-pub use log::{LogLine, LogStream};
+pub use log::{LogLine, LogQuery, LogSource};
 pub use namespace::{Ensured, EnsuredStatus};
 pub use page::{ListQuery, Page};
 pub use queue::{DeadLetter, Published, Purged, Redrive, Redriven};
-pub use receipt::{Receipt, ReceiptItem, ReceiptOutcome};
-pub use trigger::{CreateTrigger, Delivery, PatchTrigger, Trigger, TriggerType};
+pub use receipt::{Receipt, RemovedItem};
+pub use trigger::{
+    CreateTrigger, CronPolicies, Delivery, MissedRuns, Overlap, PatchTrigger, Trigger, TriggerType,
+};
 pub use upload::{SourceFile, UploadResult, UploadVerdict, VerdictOutcome};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Published {
     /// The queue.
     pub queue: String,
-    /// The id that the message got.
+    /// The message's id: the one in the field `x-message-id` of the request, or a new one.
     pub id: String,
 }
 
@@ -30,8 +30,12 @@ pub struct DeadLetter {
     /// When it was given up.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub dead_at: Timestamp,
-    /// Its properties, such as the content type.
-    pub properties: BTreeMap<String, String>,
+    /// The sender's name for it, empty where none was given.
+    pub message_id: String,
+    /// The media type of its body, where one was given.
+    pub content_type: Option<String>,
+    /// Named values beside the body.
+    pub headers: BTreeMap<String, String>,
     /// Its body where that is UTF-8 text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,

@@ -43,12 +43,59 @@ pub struct CreateTrigger {
     /// The IANA time zone of the schedule; UTC where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
+    /// What happens to missed and overlapping runs; for type `cron`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<CronPolicies>,
     /// The queue to consume; for type `event`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// How messages are delivered; for type `event`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+}
+
+/// What happens to missed and overlapping runs. What is left out has a default of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CronPolicies {
+    /// What becomes of a due time that passed while nothing could fire it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_runs: Option<MissedRuns>,
+    /// A missed run whose time is longer ago than this is not run any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub missed_deadline: Option<WireDuration>,
+    /// What becomes of a due time that comes while an earlier run goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// How many runs may go on at once where they may overlap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_running: Option<usize>,
+}
+
+/// What becomes of a due time that passed while nothing could fire it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MissedRuns {
+    /// The latest one is run, once.
+    RunOnce,
+    /// None is run.
+    Skip,
+}
+
+/// What becomes of a due time that comes while an earlier run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Overlap {
+    /// It is left out and counted.
+    Skip,
+    /// It is run beside the others.
+    Allow,
 }
 
 /// How messages of a queue are delivered. What is left out has a default of the server.
@@ -104,6 +151,10 @@ pub struct PatchTrigger {
     #[serde(default, skip_serializing_if = "Field::is_absent")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub time_zone: Field<String>,
+    /// Replaces all policies.
+    #[serde(default, skip_serializing_if = "Field::is_absent")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<CronPolicies>))]
+    pub policies: Field<CronPolicies>,
     /// Another queue. Not nullable.
     #[serde(
         default,
@@ -136,6 +187,9 @@ pub struct Trigger {
     pub schedule: Option<String>,
     /// The time zone of the schedule, for type `cron`.
     pub time_zone: Option<String>,
+    /// What happens to missed and overlapping runs, for type `cron`.
+    #[serde(default)]
+    pub policies: Option<CronPolicies>,
     /// The queue, for type `event`.
     pub queue: Option<String>,
     /// How messages are delivered, for type `event`.
@@ -157,6 +211,9 @@ pub struct Trigger {
     /// How many fires were left out since the one before was still running, for type `cron`.
     #[serde(default)]
     pub skipped: u64,
+    /// How many fires passed while nothing could fire them, for type `cron`.
+    #[serde(default)]
+    pub missed: u64,
     /// Whether its queue is being consumed now, for type `event`.
     pub connected: Option<bool>,
     /// How many calls were answered with 2xx.
@@ -165,6 +222,9 @@ pub struct Trigger {
     pub failed: u64,
     /// How many messages became dead letters.
     pub dead_lettered: u64,
+    /// One word where it does not act, such as `function_missing`.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// A sentence about its state, where there is something to say.
     pub message: Option<String>,
     /// When it was created.

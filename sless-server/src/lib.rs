@@ -1,1 +1,24 @@
-//! The reference server of sless.
+//! The reference server of sless: settings, backends, the engine, and HTTP in front.
+//!
+//! [`router`] is a function from requests to answers and can be tested as one; [`serve`] puts it
+//! behind a listener with limits and a graceful end. Only this crate knows HTTP's status codes of
+//! the REST API and the environment.
+
+pub mod auth;
+pub mod cli;
+pub mod error;
+pub mod extract;
+pub mod metrics;
+pub mod settings;
+pub mod telemetry;
+
+mod app;
+mod convert;
+mod routes;
+mod serve;
+mod state;
+
+pub use app::{App, StartError};
+pub use routes::{document, router};
+pub use serve::{Drained, ServeConfig, serve};
+pub use state::AppState;

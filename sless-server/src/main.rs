@@ -1,2 +1,100 @@
-//! The reference server.
-fn main() {}
+//! The reference server: settings, backends, engine, HTTP; and an end that drains.
+
+use std::{
+    error::Error,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use jiff::Timestamp;
+use sless_server::{
+    auth::Hs256Key,
+    cli::{self, Cli, Command},
+    document,
+    settings::{Settings, Sources},
+    telemetry::Telemetry,
+};
+
+/// The exit status where the settings cannot be used, as `EX_CONFIG` of sysexits.
+const CONFIG: u8 = 78;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let sources = Sources::new(std::env::vars_os(), cli.config.as_deref());
+    let command = cli.into_command();
+    if let Command::Openapi = command {
+        return finish(print(&document().to_pretty_json().unwrap_or_default()));
+    }
+    let settings = match Settings::load(&sources) {
+        Ok(settings) => settings,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::from(CONFIG);
+        }
+    };
+    finish(match command {
+        Command::Openapi => Ok(()),
+        Command::CheckConfig => check_config(&settings),
+        Command::Token(arguments) => token(&settings, &arguments),
+        Command::Serve => run(&settings, None),
+        Command::Dev(arguments) => run(&settings, Some(&arguments)),
+    })
+}
+
+fn run(settings: &Settings, dev: Option<&cli::Dev>) -> Result<(), Box<dyn Error>> {
+    let _telemetry = Telemetry::begin(&settings.log)?;
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(cli::run(settings, dev))
+}
+
+fn token(settings: &Settings, arguments: &cli::Token) -> Result<(), Box<dyn Error>> {
+    let key = Hs256Key::load_or_create(&settings.auth.hs256_key_file)?;
+    print(&key.mint(&arguments.sub, arguments.ttl, Timestamp::now())?)
+}
+
+fn check_config(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    for shown in settings.shown() {
+        let value = shown.value.as_deref().unwrap_or("(not set)");
+        print(&format!(
+            "{} = {value}  # from {}",
+            shown.name, shown.origin
+        ))?;
+    }
+    settings
+        .warnings
+        .iter()
+        .try_for_each(|warning| print(&format!("# {warning}")))
+}
+
+fn print(line: &str) -> Result<(), Box<dyn Error>> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+/// The error with its causes, once, on standard error.
+fn complain(error: &dyn Error) {
+    let mut text = format!("sless-server: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    // Where standard error is gone, there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn finish(result: Result<(), Box<dyn Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}

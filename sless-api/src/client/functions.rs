@@ -1,7 +1,6 @@
 //! Functions, their code and their logs.
 
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use jiff::Timestamp;
 use reqwest::Method;
 use tokio_util::{
     codec::{FramedRead, LinesCodec, LinesCodecError},
@@ -10,47 +9,12 @@ use tokio_util::{
 
 use super::{ByteStream, Client, ClientError, Content, Result};
 use crate::{
-    CreateFunction, Ensured, Function, Invocation, ListQuery, LogLine, Page, PatchFunction,
-    Receipt, SourceFile, UploadResult,
+    CreateFunction, Ensured, Function, Invocation, ListQuery, LogLine, LogQuery, Page,
+    PatchFunction, Receipt, SourceFile, UploadResult,
 };
 
 /// Log lines as they come.
 pub type LogLines = BoxStream<'static, Result<LogLine>>;
-
-/// Which log lines to read.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct LogQuery {
-    /// Whether to stay for lines that are yet to come.
-    pub follow: bool,
-    /// How many of the last lines at most.
-    pub tail: Option<u64>,
-    /// Only lines from then on.
-    pub since: Option<Timestamp>,
-}
-
-impl LogQuery {
-    /// Stays for lines that are yet to come.
-    #[must_use]
-    pub fn with_follow(mut self) -> Self {
-        self.follow = true;
-        self
-    }
-
-    /// At most this many of the last lines.
-    #[must_use]
-    pub fn with_tail(mut self, lines: u64) -> Self {
-        self.tail = Some(lines);
-        self
-    }
-
-    /// Only lines from then on.
-    #[must_use]
-    pub fn with_since(mut self, since: Timestamp) -> Self {
-        self.since = Some(since);
-        self
-    }
-}
 
 pub(super) fn paged(query: &ListQuery) -> [(&'static str, Option<String>); 2] {
     [

@@ -36,7 +36,7 @@ mod triggers;
 pub use config::ClientConfig;
 pub use content::{ByteStream, Bytes, Content};
 pub use error::{ApiError, ClientError};
-pub use functions::{LogLines, LogQuery};
+pub use functions::LogLines;
 pub use invoke::{Call, CallAnswer};
 pub use operations::Readiness;
 pub use transport::Client;

@@ -8,8 +8,8 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt};
 use sless_api::{
-    CreateFunction, ListQuery, WireDuration,
-    client::{Call, Client, ClientConfig, ClientError, Content, LogQuery},
+    CreateFunction, ListQuery, LogQuery, WireDuration,
+    client::{Call, Client, ClientConfig, ClientError, Content},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -205,16 +205,20 @@ async fn an_upload_streams_its_body() {
 
 #[tokio::test]
 async fn log_lines_come_one_by_one_and_a_long_one_is_named() {
-    let line = r#"{"at":"2026-01-02T03:04:05Z","stream":"stdout","line":"hello"}"#;
+    let line = r#"{"at":"2026-01-02T03:04:05Z","source":"stdout","text":"hello"}"#;
     let body = format!("{line}\n\n{line}\n{}\n", "x".repeat(2000));
     let mut config = ClientConfig::new("");
     config.max_log_line_bytes = 1000;
     let peer = peer_with(config, [answer("200 OK", &body).as_str()]).await;
-    let query = LogQuery::default().with_tail(10).with_follow();
+    let query = LogQuery {
+        follow: true,
+        tail: Some(10),
+        since: None,
+    };
     let lines = peer.client.logs("n", "f", &query).await.unwrap();
     let lines: Vec<_> = lines.collect().await;
-    assert_eq!(lines[0].as_ref().unwrap().line, "hello");
-    assert_eq!(lines[1].as_ref().unwrap().line, "hello");
+    assert_eq!(lines[0].as_ref().unwrap().text, "hello");
+    assert_eq!(lines[1].as_ref().unwrap().text, "hello");
     assert!(matches!(
         lines[2],
         Err(ClientError::Limit {

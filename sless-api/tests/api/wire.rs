@@ -14,7 +14,7 @@ fn function() -> Function {
         timeout_seconds: 60,
         memory: None,
         cpu: None,
-        concurrency: Some(4),
+        concurrency: 4,
         phase: FunctionPhase::Ready,
         reason: None,
         message: None,

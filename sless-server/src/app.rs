@@ -1,0 +1,168 @@
+//! From settings to a running server.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use axum::Router;
+use sless_core::{Options, Retention, Roles, Sless, source::SourceLimits};
+use sless_local::{Local, LocalConfig};
+use tokio::net::TcpListener;
+
+use crate::{
+    AppState, Drained, ServeConfig,
+    auth::{
+        AuthMode, Authenticator, Hs256Key, Jwks, JwksConfig, JwksError, KeyFileError, TokenLimits,
+    },
+    metrics::Metrics,
+    routes, serve,
+    settings::{AuthKind, AuthSettings, Limits, Role, Settings},
+};
+
+/// Why a server did not start, or did not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A backend, or the engine on it, cannot begin.
+    #[error("the backends cannot be opened")]
+    Backend(#[from] sless_core::Error),
+    /// The shared secret cannot be used.
+    #[error("the shared secret of SLESS_AUTH=hs256 cannot be used")]
+    Key(#[from] KeyFileError),
+    /// The identity provider's keys cannot be asked for.
+    #[error("the keys of SLESS_AUTH=jwks cannot be used")]
+    Jwks(#[from] JwksError),
+    /// The address is taken, or is not ours.
+    #[error("SLESS_LISTEN is {address}: it cannot be listened on")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A server that has its backends and its listener, and takes requests once it is run.
+#[derive(Debug)]
+pub struct App {
+    local: Local,
+    sless: Sless,
+    state: AppState,
+    router: Router,
+    listener: TcpListener,
+    config: ServeConfig,
+}
+
+impl App {
+    /// Opens the backends, starts the engine, and takes the port.
+    ///
+    /// # Errors
+    /// [`StartError`] naming what cannot be had.
+    pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        let address = settings.listen;
+        let failed = |source| StartError::Listen { address, source };
+        // First, since a second server on one machine is told fastest by its port.
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let authenticator = authenticator(&settings.auth, &settings.limits)?;
+        authenticator.prepare().await;
+        let local = Local::open(LocalConfig::new(&settings.data_dir)).await?;
+        for sentence in local.missing() {
+            tracing::warn!("{sentence}");
+        }
+        let metrics = Metrics::new();
+        let options = options(settings, &metrics);
+        let sless = Sless::with_options(local.backends(), options)?;
+        let limits = settings.limits.clone();
+        let state = AppState::new(sless.clone(), Arc::new(authenticator), limits, metrics);
+        let router = if settings.has_role(Role::Api) {
+            routes::router(state.clone())
+        } else {
+            routes::operations_only(state.clone())
+        };
+        let config = ServeConfig::new(&settings.limits, settings.drain_timeout);
+        Ok(Self {
+            local,
+            sless,
+            state,
+            router,
+            listener,
+            config,
+        })
+    }
+
+    /// The engine.
+    pub fn sless(&self) -> &Sless {
+        &self.sless
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is done; then drains, and closes the backends.
+    ///
+    /// # Errors
+    /// What [`serve`] says.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> io::Result<()> {
+        let Self {
+            local,
+            sless,
+            state,
+            router,
+            listener,
+            config,
+        } = self;
+        let metrics = state.metrics.clone();
+        let told = async {
+            stop.await;
+            tracing::info!(limit = ?config.drain_timeout, "stopping: requests under way may end");
+            state.drain();
+        };
+        let served = serve(listener, router, &config, metrics, told).await;
+        if let Ok(Drained::CutOff) = served {
+            tracing::warn!(limit = ?config.drain_timeout, "requests were cut off");
+        }
+        sless.shutdown().await;
+        local.shutdown().await;
+        served.map(drop)
+    }
+}
+
+fn options(settings: &Settings, metrics: &Metrics) -> Options {
+    let limits = &settings.limits;
+    let mut source = SourceLimits::default();
+    source.zip_bytes = limits.zip_bytes;
+    source.total_bytes = limits.source_bytes;
+    source.entries = limits.source_entries;
+    source.file_bytes = limits.source_file_bytes;
+    let mut options = Options::default();
+    options.roles = Roles {
+        operator: settings.has_role(Role::Operator),
+        dispatcher: settings.has_role(Role::Dispatcher),
+    };
+    options.external_url.clone_from(&settings.external_url);
+    options.source_limits = source;
+    options.uploads_at_once = limits.uploads;
+    options.drain = settings.drain_timeout;
+    options.retention = Retention {
+        max_age: limits.invocations_kept_for,
+        max_records: limits.invocations_kept,
+    };
+    options.observer = Some(Arc::new(metrics.clone()));
+    options
+}
+
+fn authenticator(settings: &AuthSettings, limits: &Limits) -> Result<Authenticator, StartError> {
+    let mode = match (settings.kind, &settings.jwks_url) {
+        (AuthKind::Jwks, Some(url)) => AuthMode::Jwks(Jwks::new(JwksConfig::new(url))?),
+        (AuthKind::Structural, _) => AuthMode::Structural,
+        _ => AuthMode::Hs256(Hs256Key::load_or_create(&settings.hs256_key_file)?),
+    };
+    let token = TokenLimits {
+        token_bytes: limits.token_bytes,
+        ..TokenLimits::default()
+    };
+    Ok(Authenticator::new(mode, settings.admin_subs.iter().cloned()).with_limits(token))
+}

@@ -1,0 +1,192 @@
+//! The shared secret of mode `hs256`, and tokens made with it.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde::Serialize;
+
+use super::keys::VerifyKey;
+
+/// How many bytes the secret has: as many as the hash (RFC 7518, section 3.2, asks for no fewer).
+const SECRET_BYTES: usize = 32;
+
+/// The shared secret.
+#[derive(Debug)]
+pub struct Hs256Key {
+    secret: Secret,
+    verify: VerifyKey,
+}
+
+struct Secret([u8; SECRET_BYTES]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Why the secret's file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The file cannot be read or made.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// `read` or `make`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file does not hold a secret.
+    #[error("{} does not hold a secret: expected 64 hex digits (32 bytes)", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others on the machine can read the file.
+    #[error("{} has mode {mode:o}: expected 600, since whoever reads it can make any token",
+        path.display())]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// No token can be made from these words.
+    #[error("cannot make a token: {0}")]
+    Token(String),
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    sub: &'a str,
+    iat: i64,
+    exp: i64,
+}
+
+impl Hs256Key {
+    /// The secret in this file; made there if the file does not exist.
+    ///
+    /// The file appears whole, readable by its owner only, or not at all; of two processes that
+    /// start at once, both use the same one.
+    ///
+    /// # Errors
+    /// [`KeyFileError`] naming the file.
+    pub fn load_or_create(path: &Path) -> Result<Self, KeyFileError> {
+        match Self::load(path) {
+            Err(KeyFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                create(path).map_err(|source| KeyFileError::Io {
+                    action: "make",
+                    path: path.to_owned(),
+                    source,
+                })?;
+                Self::load(path)
+            }
+            other => other,
+        }
+    }
+
+    /// The secret in this file.
+    ///
+    /// # Errors
+    /// [`KeyFileError`] naming the file.
+    pub fn load(path: &Path) -> Result<Self, KeyFileError> {
+        let read = |source| KeyFileError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(path).map_err(read)?.permissions().mode() & 0o7777;
+            if mode & 0o077 != 0 {
+                return Err(KeyFileError::Mode {
+                    path: path.to_owned(),
+                    mode,
+                });
+            }
+        }
+        let text = fs::read_to_string(path).map_err(read)?;
+        let content = || KeyFileError::Content {
+            path: path.to_owned(),
+        };
+        let secret = unhex(text.trim_end()).ok_or_else(content)?;
+        Ok(Self {
+            verify: VerifyKey::hs256(&secret).ok_or_else(content)?,
+            secret: Secret(secret),
+        })
+    }
+
+    /// Makes a token for this subject, valid from `now` for `ttl`.
+    ///
+    /// # Errors
+    /// [`KeyFileError::Token`] where the subject is empty or the time out of range.
+    pub fn mint(&self, sub: &str, ttl: Duration, now: Timestamp) -> Result<String, KeyFileError> {
+        if sub.is_empty() {
+            return Err(KeyFileError::Token("the subject is empty".to_owned()));
+        }
+        if ttl.as_secs() == 0 {
+            return Err(KeyFileError::Token(
+                "it would have expired already".to_owned(),
+            ));
+        }
+        let iat = now.as_second();
+        let exp = i64::try_from(ttl.as_secs())
+            .ok()
+            .and_then(|ttl| iat.checked_add(ttl))
+            .ok_or_else(|| KeyFileError::Token("it would expire too far ahead".to_owned()))?;
+        let key = EncodingKey::from_secret(&self.secret.0);
+        key.and_then(|key| {
+            jsonwebtoken::encode(
+                &Header::new(Algorithm::HS256),
+                &Claims { sub, iat, exp },
+                &key,
+            )
+        })
+        .map_err(|error| KeyFileError::Token(error.to_string()))
+    }
+
+    pub(super) fn verify_key(&self) -> &VerifyKey {
+        &self.verify
+    }
+}
+
+fn create(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut secret = [0; SECRET_BYTES];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    // A temporary file has mode 0600 from the beginning.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    writeln!(file, "{text}")?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        // Another process was first; its secret is the one.
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.error),
+    }
+}
+
+fn unhex(text: &str) -> Option<[u8; SECRET_BYTES]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * SECRET_BYTES {
+        return None;
+    }
+    let mut bytes = [0; SECRET_BYTES];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
+    }
+    Some(bytes)
+}

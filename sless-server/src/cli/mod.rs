@@ -1,0 +1,116 @@
+//! The command line.
+
+mod dev;
+mod run;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use sless_api::WireDuration;
+
+use crate::settings;
+
+pub use run::run;
+
+/// The reference server of sless: serverless functions on one machine or in a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "sless-server", version, about, after_help = settings::help())]
+pub struct Cli {
+    /// A TOML file with settings; the environment wins over it.
+    #[arg(long, global = true, env = "SLESS_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What to do; serve where nothing is given.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve until told to stop (the default).
+    Serve,
+    /// Serve, and deploy each folder as a function; again whenever it changes.
+    Dev(Dev),
+    /// Make a token for mode hs256 and print it.
+    Token(Token),
+    /// Print the OpenAPI document.
+    Openapi,
+    /// Check the settings and print them as they are in effect, without secrets.
+    CheckConfig,
+}
+
+/// Arguments of `dev`.
+#[derive(Debug, Args)]
+pub struct Dev {
+    /// Folders, each with the code of one function.
+    #[arg(required = true, value_name = "FOLDER")]
+    pub folders: Vec<PathBuf>,
+}
+
+/// Arguments of `token`.
+#[derive(Debug, Args)]
+pub struct Token {
+    /// Whose token it is; the namespace follows from this name.
+    #[arg(long, value_name = "NAME")]
+    pub sub: String,
+    /// How long it is valid, such as 30m or 24h.
+    #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = duration)]
+    pub ttl: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, sless_api::InvalidDuration> {
+    text.parse::<WireDuration>().map(Duration::from)
+}
+
+impl Cli {
+    /// The command, which is to serve where none was given.
+    pub fn into_command(self) -> Command {
+        self.command.unwrap_or(Command::Serve)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_given_is_to_serve() {
+        let cli = Cli::try_parse_from(["sless-server"]).unwrap();
+        assert!(matches!(cli.into_command(), Command::Serve));
+    }
+
+    #[test]
+    fn a_token_lasts_a_day_where_nothing_is_said() {
+        let cli = Cli::try_parse_from(["sless-server", "token", "--sub", "alice"]).unwrap();
+        let Command::Token(token) = cli.into_command() else {
+            panic!("another command")
+        };
+        assert_eq!(token.ttl, Duration::from_secs(24 * 3600));
+        assert!(Cli::try_parse_from(["sless-server", "token"]).is_err());
+        let wrong = ["sless-server", "token", "--sub", "a", "--ttl", "24"];
+        assert!(
+            Cli::try_parse_from(wrong)
+                .unwrap_err()
+                .to_string()
+                .contains("24h")
+        );
+    }
+
+    #[test]
+    fn help_shows_every_setting() {
+        let help = Cli::command().render_long_help().to_string();
+        for setting in settings::table::SETTINGS {
+            assert!(help.contains(setting.name), "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! All routes: one file per domain.
+
+mod functions;
+mod invocations;
+mod jobs;
+mod logs;
+mod middleware;
+mod namespaces;
+mod operations;
+mod proxy;
+mod queues;
+mod resources;
+mod source;
+mod triggers;
+mod upload;
+
+use axum::{Router, middleware::from_fn_with_state, response::IntoResponse, routing::any};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{auth, error::ApiError, state::AppState};
+
+use resources::{delete, modify};
+
+/// The server as a function from requests to answers.
+pub fn router(state: AppState) -> Router {
+    let (guarded, _) = guarded().split_for_parts();
+    let document = operations::Document::new(&document());
+    let timed = from_fn_with_state(state.clone(), middleware::time_limit);
+    let guard = from_fn_with_state(state.authenticator.clone(), auth::guard);
+    let (streams, _) = streams().split_for_parts();
+    let streams = streams.route_layer(guard.clone());
+    let guarded = guarded.route_layer(guard).route_layer(timed);
+    let measured = from_fn_with_state(state.clone(), middleware::measure);
+    Router::new()
+        .merge(guarded)
+        .merge(streams)
+        .merge(operations::router(document))
+        // Public, so outside of the token check.
+        .route("/fn/{*rest}", any(proxy::call))
+        .fallback(|uri: axum::http::Uri| async move { ApiError::no_route(uri.path()) })
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(measured)
+        .with_state(state)
+}
+
+/// What a process without the role `api` answers: operations only.
+pub(crate) fn operations_only(state: AppState) -> Router {
+    Router::new()
+        .merge(operations::router(operations::Document::new(&document())))
+        .fallback(|uri: axum::http::Uri| async move { ApiError::no_route(uri.path()) })
+        .with_state(state)
+}
+
+/// The OpenAPI document of all routes.
+pub fn document() -> OpenApi {
+    let mut document = guarded().merge(streams()).into_openapi();
+    operations::complete(&mut document);
+    document
+}
+
+/// Routes behind the token check whose answers come at once.
+fn guarded() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(namespaces::ensure))
+        .routes(routes!(functions::list, functions::create))
+        .routes(routes!(
+            functions::read,
+            functions::patch,
+            functions::delete
+        ))
+        .routes(routes!(source::files))
+        .routes(routes!(invocations::list))
+        .routes(routes!(triggers::list, triggers::create))
+        .routes(routes!(triggers::read, triggers::patch, triggers::delete))
+        .routes(routes!(queues::dead_letters, queues::purge))
+        .routes(routes!(queues::redrive))
+        .routes(routes!(queues::publish))
+        .routes(routes!(jobs::list, jobs::create))
+        .routes(routes!(jobs::read, jobs::patch, jobs::delete))
+}
+
+/// Routes behind the token check that last as long as their bodies.
+fn streams() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(upload::upload))
+        .routes(routes!(source::zip))
+        .routes(routes!(logs::read))
+        .routes(routes!(jobs::logs))
+}
+
+async fn method_not_allowed(
+    method: axum::http::Method,
+    uri: axum::http::Uri,
+) -> axum::response::Response {
+    let path: String = uri.path().chars().take(200).collect();
+    let status = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    ApiError::new(
+        status,
+        "method_not_allowed",
+        format!("{path} has no {method}"),
+    )
+    .into_response()
+}

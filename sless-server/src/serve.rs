@@ -1,0 +1,144 @@
+//! The router behind a listener: with limits on what a client may do, and an end that drains.
+
+use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, extract::Request};
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+use tower::ServiceExt;
+
+use crate::{metrics::Metrics, settings::Limits};
+
+/// How long to wait after the system refused a connection, as it does where no file can be opened
+/// any more.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a server is held to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServeConfig {
+    /// How long the head of a request may take to arrive, from the first byte of the connection or
+    /// the end of the request before.
+    pub header_timeout: Duration,
+    /// The largest head of a request, in bytes.
+    pub header_bytes: usize,
+    /// The most fields in the head of a request.
+    pub headers: usize,
+    /// The most connections at once; more wait in the system's queue.
+    pub connections: usize,
+    /// How long requests under way may take to end, once the server is told to stop.
+    pub drain_timeout: Duration,
+}
+
+impl ServeConfig {
+    /// The configuration of these limits.
+    pub fn new(limits: &Limits, drain_timeout: Duration) -> Self {
+        Self {
+            header_timeout: limits.header_timeout,
+            header_bytes: limits.header_bytes,
+            headers: limits.headers,
+            connections: limits.connections,
+            drain_timeout,
+        }
+    }
+}
+
+/// What became of the requests that were under way at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// All ended.
+    All,
+    /// Some were cut off after [`ServeConfig::drain_timeout`].
+    CutOff,
+}
+
+/// Serves until `stop` is done, then takes no new connection, lets requests under way end, and
+/// answers how that went. Dropping the future cuts everything off.
+///
+/// A request whose client leaves is dropped, and with it what was done for it.
+///
+/// # Errors
+/// None today: a connection that fails is the loss of its client only.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    config: &ServeConfig,
+    metrics: Metrics,
+    stop: impl Future<Output = ()>,
+) -> io::Result<Drained> {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(config.header_timeout)
+        .max_headers(config.headers)
+        .max_buf_size(config.header_bytes);
+    let places = Arc::new(Semaphore::new(
+        config.connections.min(Semaphore::MAX_PERMITS),
+    ));
+    let graceful = GracefulShutdown::new();
+    let mut connections = tokio::task::JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let accepted = async {
+            // The semaphore is never closed, so this is a permit.
+            let place = places.clone().acquire_owned().await.ok();
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            accepted = accepted => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        prepare(&stream);
+        let router = router.clone();
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let router = router.clone();
+            async move { Ok::<_, Infallible>(answer(router, request).await) }
+        });
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        let guard = metrics.connection();
+        connections.spawn(async move {
+            let _held = (place, guard);
+            if let Err(error) = connection.await {
+                // Clients leave, send nonsense, or are too slow; that is their affair.
+                tracing::debug!(%error, "a connection ended early");
+            }
+        });
+    }
+    drop(listener);
+    Ok(
+        match tokio::time::timeout(config.drain_timeout, graceful.shutdown()).await {
+            Ok(()) => Drained::All,
+            Err(_) => Drained::CutOff,
+        },
+    )
+}
+
+async fn answer(router: Router, request: Request<Incoming>) -> axum::response::Response {
+    match router.oneshot(request.map(Body::new)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+fn prepare(stream: &TcpStream) {
+    // Small answers go out at once. Where the system refuses, it is only slower.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "no nodelay");
+    }
+}

@@ -1,0 +1,217 @@
+//! Every setting: its name, its default, and what it is for.
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name, in the environment and in the file.
+    pub name: &'static str,
+    /// What it is where nothing is given, in the form in which it is given.
+    pub default: Option<&'static str>,
+    /// What it is for, and in which form.
+    pub help: &'static str,
+    /// Whether its value is never shown.
+    pub secret: bool,
+}
+
+const fn set(name: &'static str, default: &'static str, help: &'static str) -> Setting {
+    Setting {
+        name,
+        default: Some(default),
+        help,
+        secret: false,
+    }
+}
+
+const fn open(name: &'static str, help: &'static str) -> Setting {
+    Setting {
+        name,
+        default: None,
+        help,
+        secret: false,
+    }
+}
+
+const fn secret(name: &'static str, help: &'static str) -> Setting {
+    Setting {
+        name,
+        default: None,
+        help,
+        secret: true,
+    }
+}
+
+/// All settings, in the order of the help text.
+pub const SETTINGS: &[Setting] = &[
+    set(
+        "SLESS_LISTEN",
+        "127.0.0.1:8080",
+        "address and port to listen on",
+    ),
+    open(
+        "SLESS_DATA_DIR",
+        "folder of the local backend; the system's folder for a user's data",
+    ),
+    set(
+        "SLESS_BACKEND",
+        "local",
+        "what runs functions: local or kubernetes",
+    ),
+    set(
+        "SLESS_ROLES",
+        "api,operator,dispatcher,console",
+        "what this process does, a list with commas",
+    ),
+    open(
+        "EXTERNAL_URL",
+        "address that users see; http:// and SLESS_LISTEN",
+    ),
+    open(
+        "INGRESS_HOST",
+        "host name under which functions are published (kubernetes)",
+    ),
+    open("REGISTRY_HOST", "registry of function images (kubernetes)"),
+    secret(
+        "RABBITMQ_URL",
+        "broker of event triggers, amqp:// or amqps:// (amqp)",
+    ),
+    secret(
+        "DATABASE_URL",
+        "PostgreSQL of the invocation log (postgres)",
+    ),
+    open("S3_ENDPOINT", "S3 store of sources and contexts (s3)"),
+    open("S3_BUCKET", "bucket in it (s3)"),
+    open("S3_ACCESS_KEY", "its access key (s3)"),
+    secret("S3_SECRET_KEY", "its secret key (s3)"),
+    open("S3_REGION", "its region (s3)"),
+    set(
+        "LLM_ENABLED",
+        "false",
+        "whether a model reviews uploads: true or false (llm)",
+    ),
+    open(
+        "LLM_ENDPOINT",
+        "OpenAI-compatible address of the model (llm)",
+    ),
+    secret("LLM_API_KEY", "its key (llm)"),
+    set("LLM_TIMEOUT", "15s", "how long its answer may take (llm)"),
+    open(
+        "LLM_PROMPT_FILE",
+        "prompt to use in place of the built-in one (llm)",
+    ),
+    set(
+        "SLESS_AUTH",
+        "hs256",
+        "how tokens are checked: jwks, hs256 or structural",
+    ),
+    open(
+        "SLESS_JWKS_URL",
+        "key set of the identity provider, for jwks",
+    ),
+    open(
+        "SLESS_HS256_KEY_FILE",
+        "shared secret, for hs256; hs256.key in SLESS_DATA_DIR, made there",
+    ),
+    secret(
+        "SLESS_SERVICE_TOKEN",
+        "token of the console where it runs apart from the API",
+    ),
+    set(
+        "SLESS_ADMIN_SUBS",
+        "",
+        "subjects that open every namespace, a list with commas",
+    ),
+    set(
+        "SLESS_LOG",
+        "info",
+        "what is logged, such as info or sless_server=debug,info",
+    ),
+    set(
+        "SLESS_LOG_FORMAT",
+        "auto",
+        "auto (pretty on a terminal, else json), pretty or json",
+    ),
+    open(
+        "SLESS_OTLP_ENDPOINT",
+        "where traces go, OTLP over HTTP (otel)",
+    ),
+    set(
+        "SLESS_DRAIN_TIMEOUT",
+        "30s",
+        "how long calls under way may take to end at a stop",
+    ),
+    set("SLESS_MAX_ZIP_BYTES", "50MiB", "largest zip of an upload"),
+    set(
+        "SLESS_MAX_SOURCE_BYTES",
+        "250MiB",
+        "largest sum of the files in a zip",
+    ),
+    set("SLESS_MAX_SOURCE_ENTRIES", "10000", "most entries of a zip"),
+    set(
+        "SLESS_MAX_SOURCE_FILE_BYTES",
+        "100MiB",
+        "largest file in a zip",
+    ),
+    set(
+        "SLESS_MAX_UPLOADS",
+        "4",
+        "most uploads that are checked at once",
+    ),
+    set(
+        "SLESS_MAX_JSON_BYTES",
+        "4MiB",
+        "largest JSON body of a request",
+    ),
+    set(
+        "SLESS_MAX_MESSAGE_BYTES",
+        "1MiB",
+        "largest message that is published to a queue",
+    ),
+    set(
+        "SLESS_MAX_HEADER_BYTES",
+        "64KiB",
+        "largest head of a request",
+    ),
+    set(
+        "SLESS_MAX_HEADERS",
+        "128",
+        "most fields in the head of a request",
+    ),
+    set("SLESS_MAX_CONNECTIONS", "10000", "most connections at once"),
+    set(
+        "SLESS_HEADER_TIMEOUT",
+        "15s",
+        "how long the head of a request may take to arrive",
+    ),
+    set(
+        "SLESS_REQUEST_TIMEOUT",
+        "60s",
+        "how long a request to the API may take, streams aside",
+    ),
+    set("SLESS_UPLOAD_TIMEOUT", "10m", "how long an upload may take"),
+    set(
+        "SLESS_MAX_PAGE_ITEMS",
+        "500",
+        "most items on one page of a list",
+    ),
+    set("SLESS_MAX_TOKEN_BYTES", "16KiB", "longest bearer token"),
+    set(
+        "SLESS_MAX_SOURCE_VIEW_BYTES",
+        "8MiB",
+        "largest source that is shown as JSON",
+    ),
+    set(
+        "SLESS_INVOCATIONS_KEPT",
+        "1000000",
+        "most records of the invocation log",
+    ),
+    set(
+        "SLESS_INVOCATIONS_KEPT_FOR",
+        "720h",
+        "how long records of the invocation log are kept",
+    ),
+];
+
+/// The setting of this name.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}

@@ -1,0 +1,52 @@
+//! What all routes share.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use sless_core::Sless;
+
+use crate::{auth::SharedAuthenticator, metrics::Metrics, settings::Limits};
+
+/// What all routes share. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct AppState {
+    /// The engine.
+    pub sless: Sless,
+    /// Checks tokens.
+    pub authenticator: SharedAuthenticator,
+    /// The named limits.
+    pub limits: Arc<Limits>,
+    /// What `/metrics` shows.
+    pub metrics: Metrics,
+    draining: Arc<AtomicBool>,
+}
+
+impl AppState {
+    /// The state of a server that takes requests.
+    pub fn new(
+        sless: Sless,
+        authenticator: SharedAuthenticator,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            sless,
+            authenticator,
+            limits: Arc::new(limits),
+            metrics,
+            draining: Arc::default(),
+        }
+    }
+
+    /// From now on `/readyz` says no, so that nothing new is sent here.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}

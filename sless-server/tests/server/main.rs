@@ -1,0 +1,13 @@
+//! The server from outside: through its port, on backends in memory.
+
+#![allow(clippy::unwrap_used)]
+
+mod command;
+mod limits;
+mod operations;
+mod proxy;
+mod proxy_messages;
+mod queues;
+mod resources;
+mod support;
+mod upload;
