@@ -52,15 +52,18 @@ impl Body {
         Self(Empty::new().map_err(|never| match never {}).boxed_unsync())
     }
 
-    /// Wraps another body. Its errors become [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
+    /// Wraps another body. Its errors become [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted),
+    /// save for those that are an [`Error`] already.
     pub fn wrap<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         Self(
-            body.map_err(|cause| {
-                Error::new(crate::ErrorKind::Interrupted, "the body broke off").with_source(cause)
+            body.map_err(|cause| match cause.into().downcast::<Error>() {
+                Ok(error) => *error,
+                Err(cause) => Error::new(crate::ErrorKind::Interrupted, "the body broke off")
+                    .with_source(cause),
             })
             .boxed_unsync(),
         )

@@ -82,11 +82,11 @@ macro_rules! each_trait {
             }
 
             async fn get(&self, key: &StorageKey, options: &GetOptions) -> Result<Fetched> {
-                let Fetched { info, body } =
-                    $call!(self, Repeat::Safe, "storage.get", key, (), |inner| {
-                        inner.get(key, options)
-                    })?;
-                Ok(Fetched { info, body: $stream!(self, "storage.get.body", key, body) })
+                let fetched = $call!(self, Repeat::Safe, "storage.get", key, (), |inner| {
+                    inner.get(key, options)
+                })?;
+                let body = $stream!(self, "storage.get.body", key, fetched.body);
+                Ok(Fetched { info: fetched.info, body })
             }
 
             async fn head(&self, key: &StorageKey) -> Result<ObjectInfo> {

@@ -115,3 +115,108 @@ impl Around for Traces {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        sync::{Mutex, PoisonError},
+    };
+
+    use tracing::instrument::WithSubscriber as _;
+
+    use super::*;
+    use crate::{
+        PutOptions, Storage, StorageKey, VirtualClock, bytes_stream,
+        decorate::{Fault, FaultRule, Faults},
+        memory::MemoryStorage,
+    };
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn each_call_is_told_with_its_outcome_and_without_its_content() {
+        let clock = VirtualClock::default();
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        let faults = Faults::seeded(0, Arc::clone(&shared));
+        let storage = Fault::new(MemoryStorage::new(Arc::clone(&shared)), &faults);
+        let storage = Trace::new(storage, "memory", shared);
+        faults.add(FaultRule::on("storage.delete").failing(ErrorKind::Unavailable));
+        faults.add(FaultRule::on("storage.put").delayed(Duration::from_millis(3)));
+        let key = StorageKey::new("functions/a").expect("a key");
+
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .without_time()
+            .with_writer(move || writer.clone())
+            .finish();
+        let calls = async move {
+            let body = bytes_stream("a secret");
+            storage
+                .put(&key, body, &PutOptions::default())
+                .await
+                .expect("stored");
+            let absent = StorageKey::new("absent").expect("a key");
+            storage.head(&absent).await.expect_err("nothing is there");
+            storage.delete(&key).await.expect_err("as injected");
+            faults.add(FaultRule::on("storage.head").hanging());
+            let hanging = Box::pin(storage.head(&key));
+            drop(futures::FutureExt::now_or_never(hanging));
+        };
+        let calls = tokio::spawn(calls.with_subscriber(subscriber));
+        clock.advance(Duration::from_millis(3)).await;
+        calls.await.expect("no panic");
+
+        let told = lines
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let told = String::from_utf8(told).expect("text");
+        let ends: Vec<_> = told
+            .lines()
+            .filter(|line| line.contains("call ended"))
+            .collect();
+        for (line, parts) in ends.iter().zip([
+            [
+                "DEBUG",
+                "operation=\"storage.put\"",
+                "outcome=\"ok\" duration_us=3000",
+            ],
+            [
+                "DEBUG",
+                "operation=\"storage.head\" subject=absent",
+                "outcome=\"not_found\"",
+            ],
+            [
+                " WARN",
+                "subject=functions/a",
+                "outcome=\"unavailable\" reason=\"fault_injected\"",
+            ],
+            ["DEBUG", "operation=\"storage.head\"", "outcome=\"dropped\""],
+        ]) {
+            for part in parts {
+                assert!(line.contains(part), "{part} is not in {line}");
+            }
+        }
+        assert_eq!(ends.len(), 4, "{told}");
+        assert!(!told.contains("a secret"));
+    }
+}

@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{Result, Runtime, Validator, Verdict, source::SourceTree};
+use crate::{
+    Result, Runtime, Validator, Verdict,
+    source::{ReviewSet, SourceTree},
+};
 
 /// The [`Validator`] where none is configured: it looks at nothing, and says so.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,18 +58,24 @@ impl MemoryValidator {
         Self::new(move |_, _| Ok(verdict.clone()))
     }
 
-    /// Finds a source unsafe if one of its files that are looked at holds this text.
+    /// Finds a source unsafe if one of its files that are looked at holds this text, and skips what is
+    /// too large to look at; see [`SourceTree::reviewable`].
     pub fn refusing(text: impl Into<String>) -> Self {
         let text = text.into();
         Self::new(move |source, _| {
-            for file in source.files() {
-                let content = source.read(&file.path)?;
-                if String::from_utf8_lossy(&content).contains(&text) {
-                    let reason = format!("{} holds {text:?}", file.path);
-                    return Ok(Verdict::Unsafe { reason });
-                }
+            let set = source.reviewable()?;
+            if set.oversized {
+                let most = ReviewSet::MOST_BYTES;
+                let reason = format!("{} bytes of code, more than {most}", set.bytes);
+                return Ok(Verdict::Skipped { reason });
             }
-            Ok(Verdict::Safe)
+            let found = set
+                .files
+                .iter()
+                .find(|(_, content)| content.contains(&text));
+            Ok(found.map_or(Verdict::Safe, |(path, _)| Verdict::Unsafe {
+                reason: format!("{path} holds {text:?}"),
+            }))
         })
     }
 }
