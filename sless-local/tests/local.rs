@@ -5,5 +5,6 @@ mod local {
     mod crash;
     mod functions;
     mod golden;
+    mod programs;
     mod queue;
 }

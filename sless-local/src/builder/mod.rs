@@ -18,7 +18,10 @@ use sless_core::{
     Result, Uid,
 };
 use tokio::sync::{Semaphore, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use crate::{
     artifacts::Artifacts,
@@ -56,8 +59,12 @@ impl Default for BuilderConfig {
 ///
 /// An artifact is a folder named by the digest of all that went into it; functions with the same
 /// source share it. A build that was cut off leaves nothing, and is made anew by the next `ensure`.
-#[derive(Clone, Debug)]
-pub struct LocalBuilder(Arc<Inner>);
+/// Dropping it without a shutdown ends the builds under way, as a crash would.
+#[derive(Debug)]
+pub struct LocalBuilder {
+    inner: Arc<Inner>,
+    _stop: DropGuard,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -145,7 +152,9 @@ impl LocalBuilder {
                 .insert(id, Build::Ended(outcome));
         }
         let places = Semaphore::new(config.builds_at_once.max(1));
-        Ok(Self(Arc::new(Inner {
+        let stop = CancellationToken::new();
+        let _stop = stop.clone().drop_guard();
+        let inner = Arc::new(Inner {
             config,
             clock,
             tools,
@@ -160,15 +169,16 @@ impl LocalBuilder {
             builds: Mutex::new(builds),
             making: Mutex::default(),
             tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
-        })))
+            stop,
+        });
+        Ok(Self { inner, _stop })
     }
 
     /// Ends the builds under way; they begin anew with the next `ensure`.
     pub(crate) async fn shutdown(&self) {
-        self.0.stop.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
+        self.inner.stop.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
     }
 }
 
@@ -294,25 +304,25 @@ impl Builder for LocalBuilder {
     }
 
     async fn ensure(&self, request: &BuildRequest) -> Result<BuildStatus> {
-        let build = self.0.begin(request);
+        let build = self.inner.begin(request);
         if let Build::Running { mut state, .. } = build {
-            let settle = Duration::from_millis(self.0.config.settle_ms);
+            let settle = Duration::from_millis(self.inner.config.settle_ms);
             let ended = async { while state.changed().await.is_ok() {} };
             // Not settled: the answer then says what is being done.
-            let _ = sless_core::clock::timeout(&*self.0.clock, settle, ended).await;
+            let _ = sless_core::clock::timeout(&*self.inner.clock, settle, ended).await;
         }
-        let build = self.0.find(&request.id);
+        let build = self.inner.find(&request.id);
         Ok(build.map_or(BuildStatus::Queued, |build| build.status()))
     }
 
     async fn cancel(&self, id: &BuildId) -> Result<()> {
-        self.0.cancel(id).await;
+        self.inner.cancel(id).await;
         Ok(())
     }
 
     async fn logs(&self, id: &BuildId, options: &LogOptions) -> Result<LogStream> {
         let mut options = *options;
-        match self.0.find(id) {
+        match self.inner.find(id) {
             None => {
                 return Err(sless_core::Error::not_found("no such build")
                     .at(BACKEND)
@@ -321,12 +331,12 @@ impl Builder for LocalBuilder {
             Some(Build::Ended(_)) => options.follow = false,
             Some(Build::Running { .. }) => {}
         }
-        self.0.logs.read(&log_name(id), &options).await
+        self.inner.logs.read(&log_name(id), &options).await
     }
 
     async fn prune(&self, function: &FunctionId, keep: &[BuildId]) -> Result<Receipt> {
         let dropped: Vec<BuildId> = {
-            let builds = self.0.builds();
+            let builds = self.inner.builds();
             let of_function = builds.get(&function.uid).into_iter().flatten();
             of_function
                 .map(|(id, _)| id)
@@ -336,20 +346,20 @@ impl Builder for LocalBuilder {
         };
         let mut receipt = Receipt::default();
         for id in dropped {
-            self.0.cancel(&id).await;
-            self.0
+            self.inner.cancel(&id).await;
+            self.inner
                 .records
                 .remove(RecordKind::Build, &id.short())
                 .await?;
-            self.0.logs.remove(&log_name(&id)).await?;
-            let ended = self.0.find(&id);
-            self.0.forget_running(&id);
+            self.inner.logs.remove(&log_name(&id)).await?;
+            let ended = self.inner.find(&id);
+            self.inner.forget_running(&id);
             if let Some(Build::Ended(Outcome::Succeeded { artifact, .. })) = ended {
-                self.0.artifacts.release(artifact.digest);
+                self.inner.artifacts.release(artifact.digest);
             }
             receipt.add("build", id.short(), BACKEND);
         }
-        let artifacts = self.0.artifacts.clone();
+        let artifacts = self.inner.artifacts.clone();
         for digest in crate::blocking(move || artifacts.sweep()).await? {
             receipt.add("artifact", digest.hex(), BACKEND);
         }
@@ -357,7 +367,7 @@ impl Builder for LocalBuilder {
     }
 
     fn changes(&self) -> ChangeStream {
-        self.0.changes.subscribe()
+        self.inner.changes.subscribe()
     }
 }
 

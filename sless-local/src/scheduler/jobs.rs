@@ -213,11 +213,17 @@ fn outcome(outcome: JobOutcome) -> Result<String, Failure> {
                 Failure::new(reason::HANDLER_ERROR, message)
             })?;
             // Anything but JSON becomes a JSON string, so that a result is always JSON.
-            Ok(if json {
+            let text = if json {
                 text
             } else {
                 serde_json::Value::String(text).to_string()
-            })
+            };
+            if text.len() > RunStatus::RESULT_BYTES_MAX {
+                let limit = RunStatus::RESULT_BYTES_MAX;
+                let message = format!("limit result_bytes of {limit} bytes exceeded");
+                return Err(Failure::new("limit_result_bytes", message));
+            }
+            Ok(text)
         }
         JobOutcome::Failed { error, log_tail } => {
             let message = format!("{}: {}", error.kind, error.message);

@@ -11,7 +11,7 @@ mod runner;
 mod sink;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
@@ -20,13 +20,16 @@ use std::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use sless_core::{
-    ArtifactKind, ChangeStream, Changes, Clock, Ensured, Error, FunctionId, Invoke, JobId, JobRun,
-    LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus, Scheduler,
-    SchedulerCapabilities, Uid, Workload, WorkloadPhase, WorkloadStatus,
+    ArtifactKind, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, FunctionId, Invoke,
+    JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
+    Scheduler, SchedulerCapabilities, Uid, Workload, WorkloadPhase, WorkloadStatus,
 };
 use sless_runtime::{HostConfig, Language};
 use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use self::{invoker::LocalInvoker, jobs::Jobs, runner::Runner};
 use crate::{
@@ -85,8 +88,12 @@ impl Default for SchedulerConfig {
 /// What is applied is remembered in the data folder, so that after a restart calls are answered
 /// before the engine has looked at anything. `cpu` is not enforced; `memory` is, as far as the
 /// language's runtime lets us.
-#[derive(Clone, Debug)]
-pub struct LocalScheduler(Arc<Inner>);
+/// Dropping it without a shutdown ends every worker at once, as a crash would.
+#[derive(Debug)]
+pub struct LocalScheduler {
+    inner: Arc<Inner>,
+    _stop: DropGuard,
+}
 
 /// What all runners share.
 #[derive(Debug)]
@@ -104,6 +111,8 @@ pub(crate) struct Inner {
     changes: Changes,
     starts: Semaphore,
     runners: Mutex<HashMap<Uid, Arc<Runner>>>,
+    /// Processes need no place of their own by namespace; this only remembers which were asked for.
+    namespaces: Mutex<HashSet<Namespace>>,
     jobs: Jobs,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -153,6 +162,7 @@ impl LocalScheduler {
             logs,
             changes: Changes::default(),
             runners: Mutex::new(runners),
+            namespaces: Mutex::default(),
             jobs,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -162,13 +172,14 @@ impl LocalScheduler {
         inner
             .tasks
             .spawn(async move { stop.run_until_cancelled(put_to_sleep(janitor, clock)).await });
-        Ok(Self(inner))
+        let _stop = inner.stop.clone().drop_guard();
+        Ok(Self { inner, _stop })
     }
 
     /// Ends every worker and job, with what it is at finished within the drain time. Nothing may be
     /// applied or run any more.
     pub(crate) async fn shutdown(&self) {
-        let inner = &self.0;
+        let inner = &self.inner;
         let patience = Duration::from_millis(inner.config.drain_ms);
         inner.jobs.tasks.close();
         if tokio::time::timeout(patience, inner.jobs.tasks.wait())
@@ -253,20 +264,25 @@ impl Scheduler for LocalScheduler {
     }
 
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus> {
-        if self.0.stop.is_cancelled() {
+        if self.inner.stop.is_cancelled() {
             return Err(Error::unavailable("the scheduler has shut down").at(BACKEND));
         }
+        let kind = workload.artifact.kind;
+        if kind != ArtifactKind::Folder {
+            let message = format!("the local scheduler runs no artifacts of kind {kind:?}");
+            return Err(Error::new(ErrorKind::Unsupported, message).at(BACKEND));
+        }
         let runner = {
-            let mut runners = self.0.runners();
+            let mut runners = self.inner.runners();
             let uid = workload.function.uid.clone();
             let make = || Arc::new(Runner::new(workload.function.clone()));
             runners.entry(uid).or_insert_with(make).clone()
         };
-        runner.apply(&self.0, workload).await
+        runner.apply(&self.inner, workload).await
     }
 
     async fn status(&self, function: &FunctionId) -> Result<WorkloadStatus> {
-        let runner = self.0.runner(function);
+        let runner = self.inner.runner(function);
         Ok(runner.map_or_else(
             || WorkloadStatus::new(WorkloadPhase::Absent, None),
             |runner| runner.status(),
@@ -276,59 +292,67 @@ impl Scheduler for LocalScheduler {
     async fn remove(&self, function: &FunctionId) -> Result<Receipt> {
         let mut receipt = Receipt::default();
         let (uid, name) = (&function.uid, function.to_string());
-        if let Some(runner) = self.0.runner(function) {
-            let ended = runner.end(&self.0).await;
+        if let Some(runner) = self.inner.runner(function) {
+            let ended = runner.end(&self.inner).await;
             for pid in ended {
                 receipt.add("process", pid.to_string(), BACKEND);
             }
-            self.0
+            self.inner
                 .records
                 .remove(RecordKind::Workload, uid.as_str())
                 .await?;
-            self.0.runners().remove(uid);
+            self.inner.runners().remove(uid);
             receipt.add("workload", name.clone(), BACKEND);
         }
-        if self.0.logs.remove(&sink::function_log(function)).await? {
+        if self
+            .inner
+            .logs
+            .remove(&sink::function_log(function))
+            .await?
+        {
             receipt.add("log", name.clone(), BACKEND);
         }
-        let home = self.0.homes.join(uid.as_str());
+        let home = self.inner.homes.join(uid.as_str());
         if home.is_dir() {
             crate::blocking(move || remove_folder(&home)).await?;
             receipt.add("temporary_files", name, BACKEND);
         }
-        self.0.changes.notify(function.key());
+        self.inner.changes.notify(function.key());
         Ok(receipt)
     }
 
     async fn invoker(&self, function: &FunctionId) -> Result<Arc<dyn Invoke>> {
-        let runner = self.0.runner(function).filter(|runner| runner.has_served());
+        let runner = self
+            .inner
+            .runner(function)
+            .filter(|runner| runner.is_applied());
         let runner = runner.ok_or_else(|| not_found(function))?;
-        Ok(Arc::new(LocalInvoker::new(self.0.clone(), runner)))
+        Ok(Arc::new(LocalInvoker::new(self.inner.clone(), runner)))
     }
 
     async fn run_job(&self, run: &JobRun) -> Result<RunStatus> {
-        if self.0.stop.is_cancelled() {
+        if self.inner.stop.is_cancelled() {
             return Err(Error::unavailable("the scheduler has shut down").at(BACKEND));
         }
-        self.0.run_job(run).await
+        self.inner.run_job(run).await
     }
 
     async fn remove_job(&self, job: &JobId) -> Result<Receipt> {
-        self.0.remove_job(job).await
+        self.inner.remove_job(job).await
     }
 
     async fn logs(&self, of: &LogTarget, options: &LogOptions) -> Result<LogStream> {
         let (log, known) = match of {
             LogTarget::Function(function) => (
                 sink::function_log(function),
-                self.0.runner(function).is_some(),
+                self.inner.runner(function).is_some(),
             ),
-            LogTarget::Job(job) => (sink::job_log(job), self.0.jobs.knows(job)),
+            LogTarget::Job(job) => (sink::job_log(job), self.inner.jobs.knows(job)),
         };
         if !known {
             return Err(Error::not_found("nothing was run yet").at(BACKEND));
         }
-        match self.0.logs.read(&log, options).await {
+        match self.inner.logs.read(&log, options).await {
             // It runs, and has written nothing.
             Err(error) if error.is_not_found() => Ok(Box::pin(futures::stream::empty())),
             other => other,
@@ -336,12 +360,17 @@ impl Scheduler for LocalScheduler {
     }
 
     fn changes(&self) -> ChangeStream {
-        self.0.changes.subscribe()
+        self.inner.changes.subscribe()
     }
 
-    async fn ensure_namespace(&self, _: &Namespace) -> Result<Ensured> {
-        // Processes need no place of their own by namespace.
-        Ok(Ensured::Exists)
+    async fn ensure_namespace(&self, namespace: &Namespace) -> Result<Ensured> {
+        let namespaces = &self.inner.namespaces;
+        let mut namespaces = namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(if namespaces.insert(namespace.clone()) {
+            Ensured::Created
+        } else {
+            Ensured::Exists
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sless_core::{Digest, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -24,6 +25,8 @@ pub(super) struct Runner {
     waking: tokio::sync::Mutex<()>,
     /// Held while something is applied or ended.
     changing: tokio::sync::Mutex<()>,
+    /// A revision took over or failed, or the function ended.
+    settled: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +66,7 @@ impl Runner {
             state: Mutex::default(),
             waking: tokio::sync::Mutex::default(),
             changing: tokio::sync::Mutex::default(),
+            settled: Notify::new(),
         }
     }
 
@@ -87,10 +91,10 @@ impl Runner {
         runner
     }
 
-    /// Whether any revision was ever able to serve, or is switched off.
-    pub(super) fn has_served(&self) -> bool {
+    /// Whether something was applied, and not removed.
+    pub(super) fn is_applied(&self) -> bool {
         let state = self.state();
-        !state.ended && (state.serving.is_some() || state.is_off())
+        !state.ended && state.applied.is_some()
     }
 
     pub(super) async fn apply(
@@ -206,6 +210,7 @@ impl Runner {
                 }
             }
         };
+        self.settled.notify_waiters();
         if let Some(record) = record {
             let uid = self.function.uid.as_str();
             if let Err(error) = inner.records.put(RecordKind::Workload, uid, &record).await {
@@ -222,20 +227,24 @@ impl Runner {
 
     /// Waits a moment for a roll-out to end.
     async fn settle(&self, inner: &Inner, revision: &Digest) {
-        let until = tokio::time::Instant::now() + Duration::from_millis(inner.config.settle_ms);
-        let mut pause = Duration::from_millis(1);
-        while tokio::time::Instant::now() < until {
-            if self
-                .state()
-                .starting
-                .as_ref()
-                .is_none_or(|starting| starting.revision != *revision)
-            {
-                return;
+        let settled = async {
+            loop {
+                let mut settled = std::pin::pin!(self.settled.notified());
+                settled.as_mut().enable();
+                let state = self
+                    .state()
+                    .starting
+                    .as_ref()
+                    .map(|starting| starting.revision);
+                if state != Some(*revision) {
+                    return;
+                }
+                settled.await;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(10));
-        }
+        };
+        let limit = Duration::from_millis(inner.config.settle_ms);
+        // Not settled: the answer then says that it starts.
+        let _ = tokio::time::timeout(limit, settled).await;
     }
 
     /// A hold on the crew that serves, started if the function sleeps.
@@ -247,7 +256,7 @@ impl Runner {
         if let Some(hold) = self.awake()? {
             return Ok(hold);
         }
-        let serving = self.state().serving.clone().ok_or(Asleep::Gone)?;
+        let serving = self.serving().await?;
         let crew = Crew::start(inner, Workload::clone(&serving))
             .await
             .map_err(Asleep::Failed)?;
@@ -269,6 +278,27 @@ impl Runner {
         }
         inner.changes.notify(self.function.key());
         hold.ok_or(Asleep::Gone)
+    }
+
+    /// What is to serve; waits for the first revision where none has served yet.
+    async fn serving(&self) -> Result<Arc<Workload>, Asleep> {
+        loop {
+            let mut settled = std::pin::pin!(self.settled.notified());
+            settled.as_mut().enable();
+            {
+                let state = self.state();
+                if state.ended {
+                    return Err(Asleep::Gone);
+                }
+                if let Some(serving) = &state.serving {
+                    return Ok(serving.clone());
+                }
+                if let (None, Some((_, failure))) = (&state.starting, &state.failed) {
+                    return Err(Asleep::Failed(failure.clone()));
+                }
+            }
+            settled.await;
+        }
     }
 
     /// A hold on the crew that serves, if one does.
@@ -341,6 +371,7 @@ impl Runner {
             }
             state.crew.take()
         };
+        self.settled.notify_waiters();
         match crew {
             Some(crew) => crew.end(inner.drain(&crew.workload)).await,
             None => Vec::new(),

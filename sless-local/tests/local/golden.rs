@@ -57,7 +57,19 @@ async fn the_layout_of_a_data_folder_is_the_golden_one() {
         })
         .collect();
     names.sort();
-    assert_eq!(names, ["db", "format", "lock", "storage"]);
+    let expected = [
+        "artifacts",
+        "cache",
+        "db",
+        "format",
+        "home",
+        "lock",
+        "logs",
+        "runtime",
+        "storage",
+        "work",
+    ];
+    assert_eq!(names, expected, "as in the table of DataDir");
     let format = std::fs::read_to_string(folder.path().join("format")).expect("a file");
     assert_eq!(format, "sless-local 1\n");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();

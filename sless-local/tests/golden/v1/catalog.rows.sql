@@ -1,0 +1,13 @@
+INSERT INTO changes VALUES(1,'Function','ns','hello');
+INSERT INTO changes VALUES(2,'Function','ns','hello');
+INSERT INTO changes VALUES(3,'Function','ns','hello');
+INSERT INTO changes VALUES(4,'Function','ns','hello');
+INSERT INTO changes VALUES(5,'Trigger','ns','on-order');
+INSERT INTO changes VALUES(6,'FunctionJob','ns','once');
+INSERT INTO leases VALUES('operator',7);
+INSERT INTO namespaces VALUES('ns');
+INSERT INTO objects VALUES(1,'Function','ns','hello',4,'{"kind":"Function","metadata":{"name":"hello","namespace":"ns","uid":"e3204671-1696-4a03-bb9c-70149b978c9c","version":"","generation":2,"createdAt":"2026-11-30T08:14:46.342240417Z","finalizers":["sless.io/engine"],"labels":{"team":"a"},"annotations":{"note":"n"}},"spec":{"runtime":"python3.11","entrypoint":"handler.handle","env":{"A":"é"},"timeoutSeconds":30,"memory":"256Mi","concurrency":1},"status":{"phase":"Pending","reason":"no_code","message":"waits for code","observedGeneration":0,"readyReplicas":0}}');
+INSERT INTO objects VALUES(2,'Trigger','ns','on-order',5,'{"kind":"Trigger","metadata":{"name":"on-order","namespace":"ns","uid":"3b0fc8a2-4a6f-4c5e-9f0a-000000000002","version":"","generation":1,"createdAt":"2026-11-30T08:14:46.345569402Z"},"spec":{"type":"event","functionRef":"hello","enabled":true,"queue":"orders"},"status":{"active":false,"observedGeneration":0}}');
+INSERT INTO objects VALUES(3,'FunctionJob','ns','once',6,'{"kind":"FunctionJob","metadata":{"name":"once","namespace":"ns","uid":"a9498325-3bdc-40f5-9d86-4a74d5c038d9","version":"","generation":1,"createdAt":"2026-11-30T08:14:46.346049218Z"},"spec":{"functionRef":"hello","eventJSON":"{\"a\":1}","runId":1},"status":{"phase":"Pending","runId":0,"observedGeneration":0}}');
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES('changes',6);
