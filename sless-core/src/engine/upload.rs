@@ -55,6 +55,8 @@ impl Engine {
         let zip = spool(zip, limits.zip_bytes).await?;
         let (zip, tree) = super::blocking(move || {
             let tree = SourceArchive::open(&zip, &limits)?;
+            // Reading has moved the position from which the zip is stored.
+            (&zip).rewind().map_err(spool_failed)?;
             Ok((zip, tree))
         })
         .await?;
@@ -99,7 +101,9 @@ impl Engine {
         }
         let digest = source.digest();
         let kept = function.status.verification.as_ref();
-        let verification = match kept.filter(|kept| kept.digest == digest) {
+        let identity = self.backends.validator.identity();
+        let asked_before = |kept: &&Verification| kept.digest == digest && kept.by == identity;
+        let verification = match kept.filter(asked_before) {
             Some(kept) => kept.clone(),
             None => {
                 let validator = &self.backends.validator;
@@ -111,7 +115,7 @@ impl Engine {
                         digest,
                         verdict: verdict.as_str().to_owned(),
                         reason: verdict.reason().to_owned(),
-                        by: validator.identity(),
+                        by: identity,
                         at: self.backends.clock.now(),
                     },
                     Err(error) if policy.on_failure == ValidationFailure::Soft => {
