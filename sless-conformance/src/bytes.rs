@@ -25,11 +25,19 @@ pub(crate) fn pattern(length: usize, seed: u64) -> Bytes {
     bytes.into()
 }
 
-/// A body in chunks of this size.
+/// A body in chunks of this size. Others get a turn between them, as they do while a body comes over
+/// a network.
 pub(crate) fn chunked(bytes: &Bytes, chunk: usize) -> ByteStream {
     let bytes = bytes.clone();
     let starts = (0..bytes.len()).step_by(chunk.max(1));
-    futures::stream::iter(starts.map(move |at| Ok(bytes.slice(at..(at + chunk).min(bytes.len())))))
+    futures::stream::iter(starts)
+        .then(move |at| {
+            let part = bytes.slice(at..(at + chunk).min(bytes.len()));
+            async move {
+                tokio::task::yield_now().await;
+                Ok(part)
+            }
+        })
         .boxed()
 }
 

@@ -117,11 +117,23 @@ macro_rules! ensure_eq {
         let (left, right) = (&$left, &$right);
         if left != right {
             return Err($crate::clause::Violation::new(format!(
-                "{}: got {left:?}, expected {right:?}",
+                "{}: got {}, expected {}",
                 format_args!($($what)+),
+                $crate::clause::shown(left),
+                $crate::clause::shown(right),
             )));
         }
     }};
+}
+
+/// A value in a violation, cut where it is long.
+pub(crate) fn shown(value: &impl fmt::Debug) -> String {
+    const CHARACTERS: usize = 600;
+    let text = format!("{value:?}");
+    match text.char_indices().nth(CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 pub(crate) use {ensure, ensure_eq};

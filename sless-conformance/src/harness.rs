@@ -49,7 +49,8 @@ pub trait Harness: fmt::Debug + Send + Sync {
         tokio::time::sleep(duration).await;
     }
 
-    /// How long a suite waits for what has to happen until it says that it does not.
+    /// How long, in the backend's time, a suite waits for what has to happen until it says that it
+    /// does not. Where that time passes in a moment, a suite waits a tenth of it in real time.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)
     }
@@ -129,14 +130,14 @@ impl<'a, H: Harness + ?Sized> Wait<'a, H> {
     /// The condition does not hold yet.
     ///
     /// A virtual clock can pass the whole patience in no time, while what is waited for needs real
-    /// time, a thread for instance; so both times have to be over.
+    /// time, a thread for instance.
     pub(crate) async fn turn(&mut self, seen: impl fmt::Display) -> Outcome {
         let patience = self.harness.patience();
         if self.passed < patience {
             self.harness.pass(self.step).await;
             self.passed += self.step;
             self.step = (self.step * 2).min(Duration::from_millis(100));
-        } else if self.begun.elapsed() < patience {
+        } else if self.begun.elapsed() < patience / 10 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         } else {
             return Err(Violation::new(format!(
@@ -147,6 +148,21 @@ impl<'a, H: Harness + ?Sized> Wait<'a, H> {
         }
         tokio::task::yield_now().await;
         Ok(())
+    }
+}
+
+/// Awaits, while the backend's time passes.
+pub(crate) async fn passing<H: Harness + ?Sized, T>(
+    harness: &H,
+    future: impl Future<Output = T>,
+) -> T {
+    futures::pin_mut!(future);
+    loop {
+        tokio::select! {
+            biased;
+            value = &mut future => return value,
+            () = harness.pass(Duration::from_millis(5)) => {}
+        }
     }
 }
 

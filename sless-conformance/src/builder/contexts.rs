@@ -87,7 +87,7 @@ impl Contexts {
         };
         Ok(BuildRequest::new(
             id,
-            self.runtime,
+            RuntimeVersions::default().info(self.runtime, Entrypoint::default())?,
             source.installs,
             self.context(key),
         ))

@@ -36,6 +36,8 @@ async fn add_to_spec(catalog: &dyn Catalog, key: &ObjectKey) -> Result<()> {
     loop {
         let mut object = catalog.get(key).await?;
         let next = number(&object, "NUMBER") + 1;
+        // Others read the same before this is written.
+        tokio::task::yield_now().await;
         samples::change_spec(&mut object, next);
         match catalog.update(object).await {
             Err(error) if error.is_conflict() => tokio::task::yield_now().await,
@@ -49,6 +51,7 @@ async fn add_to_status(catalog: &dyn Catalog, key: &ObjectKey) -> Result<()> {
     loop {
         let mut object = catalog.get(key).await?;
         let next = status_of(&object).ready_replicas + 1;
+        tokio::task::yield_now().await;
         samples::change_status(&mut object, next);
         match catalog.update_status(object).await {
             Err(error) if error.is_conflict() => tokio::task::yield_now().await,

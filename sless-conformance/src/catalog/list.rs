@@ -171,6 +171,7 @@ pub(super) async fn paging_misses_nothing_while_others_write(case: &Case<'_>) ->
             case.update(changed).await?;
             case.delete(&came.key()).await?;
             round += 1;
+            tokio::task::yield_now().await;
         }
         Ok::<_, Violation>(())
     };

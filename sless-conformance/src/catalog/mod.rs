@@ -203,6 +203,8 @@ impl<'a> Case<'a> {
                 page.items.len()
             );
             all.extend(page.items);
+            // Others may write between two pages.
+            tokio::task::yield_now().await;
             match page.next {
                 Some(next) => query.cursor = Some(next),
                 None => return Ok(all),

@@ -116,6 +116,7 @@ impl<'a> Case<'a> {
             return Ok(None);
         };
         Ok(Some(Workload {
+            generation: 1,
             function: function.clone(),
             artifact,
             runtime,
@@ -231,7 +232,7 @@ impl<'a> Case<'a> {
         };
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
         let event = event.to_string();
-        Ok(JobRun { job, run_id: 1, workload, event, timeout: CALL_TIME })
+        Ok(JobRun { job, run_id: 1, workload, event, timeout: CALL_TIME, began: false })
     }
 
     /// Asks for a run until it has ended.

@@ -178,16 +178,6 @@ suite! {
     ///
     /// Takes an expression that makes a [`StorageHarness`](crate::storage::StorageHarness); it may
     /// `await`. Attributes in front go to every test.
-    ///
-    /// ```
-    /// # fn main() {}
-    /// # #[cfg(test)]
-    /// mod memory {
-    ///     sless_conformance::storage!(sless_conformance::Volatile::storage(
-    ///         sless_core::memory::MemoryStorage::new(std::sync::Arc::new(sless_core::SystemClock))
-    ///     ));
-    /// }
-    /// ```
     storage, "storage", StorageHarness, Case<'_>;
     1 read_back::what_was_put_is_read_back,
     2 read_back::an_empty_body_is_an_object,

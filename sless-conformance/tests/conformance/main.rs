@@ -1,4 +1,6 @@
-//! Every suite on the backends in memory, the contracts' documents held against the suites, and
-//! broken backends held against the clauses that have to find them.
+//! Every suite on the backends in memory, the contracts' documents against the suites, and broken
+//! backends against the clauses that have to find them.
 
+mod broken;
+mod documents;
 mod memory;

@@ -1,13 +1,33 @@
-//! The suites on the backends in memory: on the machine's clock and several threads, and on a
+//! The backends in memory under the suites: on the machine's clock and several threads, and on a
 //! virtual clock and one.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use sless_conformance::{Harness, catalog::CatalogHarness, storage::StorageHarness};
+use sless_conformance::{
+    Fixture, FixtureCall, Harness,
+    builder::BuilderHarness,
+    catalog::CatalogHarness,
+    dispatcher::DispatcherHarness,
+    invocation_log::InvocationLogHarness,
+    lease::LeaseHarness,
+    scheduler::{Prepared, SchedulerHarness},
+    storage::StorageHarness,
+    validator::ValidatorHarness,
+};
 use sless_core::{
-    Catalog, Clock, Kind, Result, Storage, SystemClock, VirtualClock,
-    memory::{MemoryCatalog, MemoryCatalogConfig, MemoryStorage},
+    Artifact, ArtifactKind, Builder, Catalog, Clock, Digest, Dispatcher, Entrypoint, InvocationLog,
+    Kind, Lease, LogSource, Namespace, Publish, Result, Runtime, Scheduler, Storage, SystemClock,
+    Validator, VirtualClock,
+    memory::{
+        BuildPlan, HandlerContext, HandlerError, MemoryBuilder, MemoryCatalog, MemoryCatalogConfig,
+        MemoryDispatcher, MemoryInvocationLog, MemoryLease, MemoryScheduler, MemorySchedulerConfig,
+        MemoryStorage, MemoryValidator, NoopValidator,
+    },
 };
 
 /// A clock that passes by itself, or that the suite passes.
@@ -22,7 +42,7 @@ impl Time {
         Self::Virtual(VirtualClock::default())
     }
 
-    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+    fn clock(&self) -> Arc<dyn Clock> {
         match self {
             Self::System => Arc::new(SystemClock),
             Self::Virtual(clock) => Arc::new(clock.clone()),
@@ -41,11 +61,26 @@ impl Time {
 #[derive(Debug)]
 pub(crate) struct Memory<T> {
     time: Time,
-    backend: T,
+    backend: Mutex<Arc<T>>,
+}
+
+impl<T> Memory<T> {
+    pub(crate) fn new(time: Time, make: impl FnOnce(Arc<dyn Clock>) -> T) -> Self {
+        let backend = Mutex::new(Arc::new(make(time.clock())));
+        Self { time, backend }
+    }
+
+    pub(crate) fn backend(&self) -> Arc<T> {
+        self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, backend: T) {
+        *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(backend);
+    }
 }
 
 #[async_trait]
-impl<T: std::fmt::Debug + Send + Sync> Harness for Memory<T> {
+impl<T: fmt::Debug + Send + Sync> Harness for Memory<T> {
     fn clock(&self) -> Arc<dyn Clock> {
         self.time.clock()
     }
@@ -55,15 +90,14 @@ impl<T: std::fmt::Debug + Send + Sync> Harness for Memory<T> {
     }
 }
 
-pub(crate) fn storage(time: Time) -> Memory<Arc<MemoryStorage>> {
-    let backend = Arc::new(MemoryStorage::new(time.clock()));
-    Memory { time, backend }
+pub(crate) fn storage(time: Time) -> Memory<MemoryStorage> {
+    Memory::new(time, MemoryStorage::new)
 }
 
 #[async_trait]
-impl StorageHarness for Memory<Arc<MemoryStorage>> {
+impl StorageHarness for Memory<MemoryStorage> {
     async fn storage(&self) -> Result<Arc<dyn Storage>> {
-        Ok(self.backend.clone())
+        Ok(self.backend())
     }
 
     async fn reopen(&self) -> Result<bool> {
@@ -76,19 +110,30 @@ impl StorageHarness for Memory<Arc<MemoryStorage>> {
 }
 
 /// How many changes the catalog remembers here: more than a clause makes between two looks.
-const HISTORY: usize = 400;
+pub(crate) const HISTORY: usize = 400;
 
-pub(crate) fn catalog(time: Time) -> Memory<Arc<MemoryCatalog>> {
+pub(crate) fn catalog(time: Time) -> Memory<MemoryCatalog> {
     let mut config = MemoryCatalogConfig::default();
     config.history = HISTORY;
-    let backend = Arc::new(MemoryCatalog::with_config(time.clock(), config));
-    Memory { time, backend }
+    Memory::new(time, |clock| MemoryCatalog::with_config(clock, config))
+}
+
+/// Changes an object until the history holds nothing else.
+pub(crate) async fn fill_history(catalog: &dyn Catalog) -> Result<bool> {
+    let query = sless_core::ListQuery::all(Kind::Function).with_limit(1);
+    let page = catalog.list(&query).await?;
+    let Some(mut object) = page.items.into_iter().next() else { return Ok(false) };
+    for number in 0..=HISTORY {
+        object.metadata_mut().labels.insert("number".to_owned(), number.to_string());
+        object = catalog.update(object).await?;
+    }
+    Ok(true)
 }
 
 #[async_trait]
-impl CatalogHarness for Memory<Arc<MemoryCatalog>> {
+impl CatalogHarness for Memory<MemoryCatalog> {
     async fn catalog(&self) -> Result<Arc<dyn Catalog>> {
-        Ok(self.backend.clone())
+        Ok(self.backend())
     }
 
     async fn reopen(&self) -> Result<bool> {
@@ -96,46 +141,260 @@ impl CatalogHarness for Memory<Arc<MemoryCatalog>> {
     }
 
     async fn forget_history(&self) -> Result<bool> {
-        let query = sless_core::ListQuery::all(Kind::Function).with_limit(1);
-        let page = self.backend.list(&query).await?;
-        let Some(mut object) = page.items.into_iter().next() else {
-            return Ok(false);
-        };
-        for number in 0..=HISTORY {
-            object
-                .metadata_mut()
-                .labels
-                .insert("number".to_owned(), number.to_string());
-            object = self.backend.update(object).await?;
-        }
+        fill_history(&*self.backend()).await
+    }
+}
+
+/// A builder, and the storage that it reads from.
+#[derive(Debug)]
+pub(crate) struct BuilderAndStorage {
+    pub(crate) builder: Arc<MemoryBuilder>,
+    pub(crate) storage: Arc<MemoryStorage>,
+}
+
+pub(crate) fn builder(time: Time) -> Memory<BuilderAndStorage> {
+    Memory::new(time, |clock| BuilderAndStorage {
+        builder: Arc::new(MemoryBuilder::new(clock.clone())),
+        storage: Arc::new(MemoryStorage::new(clock)),
+    })
+}
+
+#[async_trait]
+impl BuilderHarness for Memory<BuilderAndStorage> {
+    async fn builder(&self) -> Result<Arc<dyn Builder>> {
+        Ok(self.backend().builder.clone())
+    }
+
+    async fn reopen(&self) -> Result<bool> {
+        let before = self.backend();
+        let builder = Arc::new(before.builder.restarted(|_| BuildPlan::default()).await);
+        self.replace(BuilderAndStorage { builder, storage: before.storage.clone() });
         Ok(true)
     }
-}
 
-mod on_the_machines_clock {
-    use super::Time;
-
-    mod storage {
-        use super::{super::storage, Time};
-        sless_conformance::storage!(storage(Time::System));
+    async fn storage(&self) -> Result<Arc<dyn Storage>> {
+        Ok(self.backend().storage.clone())
     }
 
-    mod catalog {
-        use super::{super::catalog, Time};
-        sless_conformance::catalog!(catalog(Time::System));
+    async fn keeps(&self, artifact: &Artifact) -> Result<bool> {
+        Ok(self.backend().builder.keeps(artifact))
+    }
+
+    fn installs_here(&self) -> bool {
+        false
     }
 }
 
-mod on_a_virtual_clock {
-    use super::Time;
+pub(crate) fn scheduler(time: Time) -> Memory<MemoryScheduler> {
+    let mut config = MemorySchedulerConfig::default();
+    config.queued_calls = 8;
+    // A start that takes time has an in-between to be seen in.
+    config.start_delay = Duration::from_millis(20);
+    Memory::new(time, |clock| MemoryScheduler::with_config(clock, config))
+}
 
-    mod storage {
-        use super::{super::storage, Time};
-        sless_conformance::storage!(flavor = "current_thread", storage(Time::virtual_clock()));
+/// Runs a fixture as a handler, under an entrypoint of its own.
+pub(crate) fn register(scheduler: &MemoryScheduler, fixture: Fixture) -> Option<Prepared> {
+    let entrypoint: Entrypoint = format!("{}.handle", fixture.as_str()).parse().ok()?;
+    if let Some(function) = fixture.function() {
+        let function = Arc::new(function);
+        let handler = move |request: http::Request<sless_core::Body>, context: HandlerContext| {
+            let function = function.clone();
+            async move {
+                let log = context.clone();
+                let call = FixtureCall {
+                    request,
+                    request_id: context.request_id.clone(),
+                    env: context.env.clone(),
+                    clock: context.clock().clone(),
+                    log: Arc::new(move |source, text: &str| match source {
+                        LogSource::Stderr => log.log_error(text),
+                        _ => log.log(text),
+                    }),
+                };
+                let answer = function.call(call).await;
+                answer.map_err(|error| HandlerError::new(error.kind, error.message))
+            }
+        };
+        scheduler.register(entrypoint.as_str(), handler);
+    } else if fixture == Fixture::Exit {
+        // A closure has no process that could end.
+        return None;
+    }
+    let artifact = Artifact {
+        kind: ArtifactKind::Memory,
+        reference: fixture.as_str().to_owned(),
+        digest: Digest::of(fixture.as_str()),
+    };
+    Some(Prepared { artifact, runtime: Runtime::Python311, entrypoint })
+}
+
+#[async_trait]
+impl SchedulerHarness for Memory<MemoryScheduler> {
+    async fn scheduler(&self) -> Result<Arc<dyn Scheduler>> {
+        Ok(self.backend())
     }
 
-    mod catalog {
-        use super::{super::catalog, Time};
-        sless_conformance::catalog!(flavor = "current_thread", catalog(Time::virtual_clock()));
+    async fn reopen(&self) -> Result<bool> {
+        let restarted = self.backend().restarted().await;
+        self.replace(restarted);
+        Ok(true)
     }
+
+    async fn prepare(&self, fixture: Fixture) -> Result<Option<Prepared>> {
+        Ok(register(&self.backend(), fixture))
+    }
+
+    fn overflow(&self) -> usize {
+        10
+    }
+}
+
+pub(crate) fn dispatcher(time: Time) -> Memory<MemoryDispatcher> {
+    Memory::new(time, MemoryDispatcher::new)
+}
+
+#[async_trait]
+impl DispatcherHarness for Memory<MemoryDispatcher> {
+    async fn dispatcher(&self) -> Result<Arc<dyn Dispatcher>> {
+        Ok(self.backend())
+    }
+
+    async fn publisher(&self) -> Result<Arc<dyn Publish>> {
+        Ok(self.backend())
+    }
+
+    async fn reopen(&self) -> Result<bool> {
+        let restarted = self.backend().restarted().await;
+        self.replace(restarted);
+        Ok(true)
+    }
+
+    fn separates_namespaces(&self) -> bool {
+        true
+    }
+
+    fn message_bytes_max(&self) -> Option<usize> {
+        Some(1 << 20)
+    }
+
+    async fn remove_queue(&self, _: &Namespace, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn invocation_log(time: Time) -> Memory<MemoryInvocationLog> {
+    Memory::new(time, |_| MemoryInvocationLog::new())
+}
+
+#[async_trait]
+impl InvocationLogHarness for Memory<MemoryInvocationLog> {
+    async fn invocation_log(&self) -> Result<Arc<dyn InvocationLog>> {
+        Ok(self.backend())
+    }
+
+    async fn reopen(&self) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+pub(crate) fn lease(time: Time) -> Memory<MemoryLease> {
+    Memory::new(time, MemoryLease::new)
+}
+
+#[async_trait]
+impl LeaseHarness for Memory<MemoryLease> {
+    async fn lease(&self) -> Result<Arc<dyn Lease>> {
+        Ok(self.backend())
+    }
+
+    async fn another(&self) -> Result<Arc<dyn Lease>> {
+        Ok(self.backend())
+    }
+}
+
+const UNSAFE: &str = "import os\n\ndef handle(event):\n    os.system('minerd -o pool')\n";
+
+pub(crate) fn validator() -> Memory<MemoryValidator> {
+    Memory::new(Time::System, |_| MemoryValidator::refusing("minerd"))
+}
+
+#[async_trait]
+impl ValidatorHarness for Memory<MemoryValidator> {
+    async fn validator(&self) -> Result<Arc<dyn Validator>> {
+        Ok(self.backend())
+    }
+
+    fn unsafe_file(&self) -> Option<String> {
+        Some(UNSAFE.to_owned())
+    }
+}
+
+fn noop_validator() -> Memory<NoopValidator> {
+    Memory::new(Time::System, |_| NoopValidator)
+}
+
+#[async_trait]
+impl ValidatorHarness for Memory<NoopValidator> {
+    async fn validator(&self) -> Result<Arc<dyn Validator>> {
+        Ok(self.backend())
+    }
+
+    fn unsafe_file(&self) -> Option<String> {
+        None
+    }
+}
+
+macro_rules! suites {
+    ($module:ident, $flavor:literal, $time:expr) => {
+        mod $module {
+            mod storage {
+                use crate::memory::{Time, storage};
+                sless_conformance::storage!(flavor = $flavor, storage($time));
+            }
+
+            mod catalog {
+                use crate::memory::{Time, catalog};
+                sless_conformance::catalog!(flavor = $flavor, catalog($time));
+            }
+
+            mod builder {
+                use crate::memory::{Time, builder};
+                sless_conformance::builder!(flavor = $flavor, builder($time));
+            }
+
+            mod scheduler {
+                use crate::memory::{Time, scheduler};
+                sless_conformance::scheduler!(flavor = $flavor, scheduler($time));
+            }
+
+            mod dispatcher {
+                use crate::memory::{Time, dispatcher};
+                sless_conformance::dispatcher!(flavor = $flavor, dispatcher($time));
+            }
+
+            mod invocation_log {
+                use crate::memory::{Time, invocation_log};
+                sless_conformance::invocation_log!(flavor = $flavor, invocation_log($time));
+            }
+
+            mod lease {
+                use crate::memory::{Time, lease};
+                sless_conformance::lease!(flavor = $flavor, lease($time));
+            }
+        }
+    };
+}
+
+suites!(on_the_machines_clock, "multi_thread", Time::System);
+suites!(on_a_virtual_clock, "current_thread", Time::virtual_clock());
+
+mod validator_of_rules {
+    use super::validator;
+    sless_conformance::validator!(validator());
+}
+
+mod validator_of_nothing {
+    use super::noop_validator;
+    sless_conformance::validator!(noop_validator());
 }
