@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteStream, ChangeStream, Digest, Failure, GetOptions, LogOptions, LogStream, Receipt, Result,
-    Runtime, Storage, StorageKey, resource::FunctionId,
+    RuntimeInfo, Storage, StorageKey, resource::FunctionId,
 };
 
 /// Makes an artifact that a [`Scheduler`](crate::Scheduler) can run out of a build context.
@@ -111,8 +111,9 @@ impl fmt::Display for BuildId {
 pub struct BuildRequest {
     /// The build.
     pub id: BuildId,
-    /// The runtime that it is built for.
-    pub runtime: Runtime,
+    /// The runtime that it is built for, with the image that builders of images start from. The
+    /// Dockerfile in the context was written at the upload, and may name an older one.
+    pub runtime: RuntimeInfo,
     /// Whether the source asks for something to be installed.
     pub installs: bool,
     /// The build context.
@@ -128,7 +129,7 @@ impl BuildRequest {
     /// A request with the default time.
     pub const fn new(
         id: BuildId,
-        runtime: Runtime,
+        runtime: RuntimeInfo,
         installs: bool,
         context: ContextRef,
     ) -> Self {

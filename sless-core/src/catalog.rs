@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 
 use crate::{
-    Error, Name, Namespace, Result,
+    Error, ErrorKind, Name, Namespace, Result,
     resource::{Kind, Object, ObjectKey, Resource, Uid, Version},
 };
 
@@ -18,7 +18,9 @@ use crate::{
 /// # Contract
 /// - Objects are read whole; two readers of the same version read the same.
 /// - Every change gives the object a new [`Version`]; a version is compared for equality only.
-/// - A change of the spec raises the generation by one; nothing else does.
+/// - A change of the spec raises the generation by one; nothing else does, save that the mark of
+///   deletion may.
+/// - Times are the catalog's clock, perhaps in whole seconds.
 /// - An update with a stale version fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict)
 ///   and changes nothing. An update that changes nothing keeps the version.
 /// - Dropping a future leaves the state before or after the call, never between.
@@ -40,9 +42,14 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// `NotFound` if it is not there.
     async fn get(&self, key: &ObjectKey) -> Result<Object>;
 
-    /// Reads a page of objects, ordered by namespace and name.
+    /// Reads a page of objects, ordered by name within a namespace; over all namespaces, in some order
+    /// that is the same for all pages.
     ///
-    /// Walking all pages yields every object that was there from the first page to the last, once.
+    /// Walking all pages yields every object that was there from the first page to the last, once. An
+    /// object that cannot be read as its kind is left out, and logged; `get` answers `Corrupt` for it.
+    ///
+    /// # Errors
+    /// `Expired` if the cursor is too old: begin again.
     async fn list(&self, query: &ListQuery) -> Result<Page<Object>>;
 
     /// Writes spec, labels, annotations and finalizers of an object that is there.
@@ -52,7 +59,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// `Conflict` if the version is stale, `NotFound` if the object is not there or has another uid,
-    /// `Invalid` if [`Object::validate`] refuses it.
+    /// `Invalid` if the spec is changed to one that [`Object::validate`] refuses. A spec that is not
+    /// changed is not checked, so that everything can be deleted.
     async fn update(&self, object: Object) -> Result<Object>;
 
     /// Writes the status of an object that is there, and nothing else.
@@ -228,7 +236,14 @@ pub trait CatalogExt: Catalog {
         let mut query = ListQuery::all(R::KIND);
         query.namespace = namespace.cloned();
         loop {
-            let page = self.list(&query).await?;
+            let page = match self.list(&query).await {
+                Err(error) if error.kind() == ErrorKind::Expired && query.cursor.is_some() => {
+                    all.clear();
+                    query.cursor = None;
+                    continue;
+                }
+                page => page?,
+            };
             for object in page.items {
                 all.push(R::try_from(object)?);
             }

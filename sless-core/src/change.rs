@@ -62,6 +62,9 @@ impl Default for Changes {
 pub struct Receipt {
     /// One line for each thing that was there and is gone.
     pub removed: Vec<Removed>,
+    /// One line for each thing that is still there: it ends a little later, or cannot be removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Left>,
 }
 
 /// One thing that a deletion removed.
@@ -75,7 +78,27 @@ pub struct Removed {
     pub backend: String,
 }
 
+/// One thing that a deletion could not remove, or not yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Left {
+    /// What it is.
+    pub kind: String,
+    /// Its name where it is kept.
+    pub name: String,
+    /// The backend that keeps it.
+    pub backend: String,
+    /// Why it is still there, in a sentence.
+    pub why: String,
+    /// Whether it goes: asking again, a little later, removes it. Where not, nothing here can.
+    pub again: bool,
+}
+
 impl Receipt {
+    /// Whether asking again, a little later, removes more.
+    pub fn is_unfinished(&self) -> bool {
+        self.left.iter().any(|left| left.again)
+    }
+
     /// Adds a line.
     pub fn add(&mut self, kind: &str, name: impl Into<String>, backend: &str) {
         self.removed.push(Removed {
@@ -88,6 +111,7 @@ impl Receipt {
     /// Adds the lines of `other`.
     pub fn merge(&mut self, other: Self) {
         self.removed.extend(other.removed);
+        self.left.extend(other.left);
     }
 
     /// Adds the lines of `other` if it could be done, and keeps its error in `failed` if not, so that

@@ -26,10 +26,12 @@ use crate::{
 ///   that and [`DeliveryOptions::prefetch`].
 #[async_trait]
 pub trait Dispatcher: fmt::Debug + Send + Sync + 'static {
-    /// Sees to it that this subscription is served, as it is described now, by exactly one consumer.
+    /// Sees to it that this subscription is served, as it is described now, by exactly one consumer of
+    /// this process. Consumers of several processes share the messages of a queue, and each keeps the
+    /// limits for itself.
     ///
     /// Another description of the same trigger replaces the consumer, with what is in flight
-    /// finished; the same one does nothing.
+    /// finished; with the same one, a new sink replaces the old one and nothing else happens.
     ///
     /// # Errors
     /// Only if nothing could be begun; a broker that is not there is a status.
@@ -39,14 +41,20 @@ pub trait Dispatcher: fmt::Debug + Send + Sync + 'static {
         sink: Arc<dyn EventSink>,
     ) -> Result<SubscriptionStatus>;
 
-    /// Ends a subscription, with what is in flight finished. Messages stay in the queue. One that is
-    /// not there is fine.
+    /// Ends a subscription, with what is in flight finished. Messages stay in the queue, and dead
+    /// letters where they are. One that is not there is fine.
     async fn remove(&self, trigger: &TriggerId) -> Result<Receipt>;
+
+    /// Ends a subscription for good, as its trigger is deleted: as [`remove`](Dispatcher::remove), and
+    /// removes what was made for this trigger alone, its dead letters included. The queue and the
+    /// messages in it stay. Repeated, it removes nothing.
+    async fn forget(&self, trigger: &TriggerId) -> Result<Receipt>;
 
     /// What is seen of a subscription; `None` where there is none.
     async fn status(&self, trigger: &TriggerId) -> Result<Option<SubscriptionStatus>>;
 
-    /// Reads a page of the dead letters of a trigger, oldest first. They outlive the subscription.
+    /// Reads a page of the dead letters of a trigger, oldest first. They outlive the subscription, until
+    /// [`forget`](Dispatcher::forget).
     async fn dead_letters(
         &self,
         trigger: &TriggerId,
@@ -105,7 +113,8 @@ pub struct Message {
     pub body: Bytes,
     /// The media type, where one was given.
     pub content_type: Option<String>,
-    /// Named values beside the content.
+    /// Named values beside the content. A backend puts properties of its own here too, and keeps the
+    /// original whole for dead letters and redrive.
     pub headers: BTreeMap<String, String>,
     /// When it was put into the queue, where that is known.
     pub published_at: Option<Timestamp>,
@@ -120,7 +129,8 @@ pub struct Delivery {
     pub queue: String,
     /// The message.
     pub message: Message,
-    /// Which attempt this is, from 1.
+    /// Which attempt this is, from 1. One that ended without an answer, in a crash, need not be
+    /// counted.
     pub attempt: u32,
 }
 
@@ -141,6 +151,8 @@ pub enum Disposition {
         /// Why.
         reason: String,
     },
+    /// It was not tried: it goes back to the queue, and this attempt is not counted.
+    Release,
 }
 
 /// What is seen of a subscription. The counts are since the subscription began in this process.

@@ -91,6 +91,8 @@ pub mod reason {
     pub const INTERRUPTED: &str = "interrupted";
     /// An image could not be pulled.
     pub const IMAGE_PULL: &str = "image_pull";
+    /// The place for the workloads of a namespace is not there.
+    pub const NAMESPACE_MISSING: &str = "namespace_missing";
     /// A quota is used up.
     pub const QUOTA: &str = "quota";
     /// The cluster refused the object.

@@ -36,7 +36,7 @@ pub use catalog::{
     Catalog, CatalogExt, DeleteOptions, Ensured, ListQuery, Page, WatchEvent, WatchOptions,
     WatchStream,
 };
-pub use change::{Change, ChangeStream, Changes, Receipt, Removed};
+pub use change::{Change, ChangeStream, Changes, Left, Receipt, Removed};
 pub use clock::{Clock, SystemClock, VirtualClock};
 pub use digest::Digest;
 pub use dispatcher::{

@@ -155,6 +155,7 @@ mock! {
             sink: Arc<dyn EventSink>,
         ) -> Result<SubscriptionStatus>;
         async fn remove(&self, trigger: &TriggerId) -> Result<Receipt>;
+        async fn forget(&self, trigger: &TriggerId) -> Result<Receipt>;
         async fn status(&self, trigger: &TriggerId) -> Result<Option<SubscriptionStatus>>;
         async fn dead_letters(
             &self,

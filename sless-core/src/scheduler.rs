@@ -30,19 +30,22 @@ pub trait Scheduler: fmt::Debug + Send + Sync + 'static {
 
     /// Sees to it that this workload runs, or is on its way, and answers where it is.
     ///
-    /// The same [`Workload::revision`] changes nothing that runs, save that a change of `replicas`
-    /// scales. Progress is hinted by [`changes`](Scheduler::changes).
+    /// The same [`Workload::revision`] changes nothing that runs, save that `replicas` scales and
+    /// `idle` is taken over; what other hands changed is repaired, and a newer version of the backend
+    /// may roll out anew. Progress is hinted by [`changes`](Scheduler::changes).
     ///
     /// # Errors
     /// Only if nothing could be found out or begun; a workload that cannot start is a value.
+    /// `Conflict` if a higher [`Workload::generation`] was applied already; `NotFound`, reason
+    /// `namespace_missing`, if the place for the namespace was never made.
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus>;
 
     /// Where a workload is. One that was never applied is [`WorkloadPhase::Absent`].
     async fn status(&self, function: &FunctionId) -> Result<WorkloadStatus>;
 
     /// Ends a workload, with what is in flight finished within the backend's drain time, and removes
-    /// everything that was made for it. Going on past what is already gone; repeated, it removes
-    /// nothing.
+    /// everything that was made for it. Goes on past what is already gone; what is still ending is in
+    /// [`Receipt::left`]. Repeated, it removes nothing.
     async fn remove(&self, function: &FunctionId) -> Result<Receipt>;
 
     /// What calls the function. It stays right over new revisions and sleep; after
@@ -54,7 +57,7 @@ pub trait Scheduler: fmt::Debug + Send + Sync + 'static {
 
     /// Sees to it that this run happens, once, and answers where it is. A run that has ended stays
     /// ended: the same run id never runs twice, also after a crash, where a run that was cut off ends
-    /// as `Failed` with reason `interrupted`.
+    /// as `Failed` with reason `interrupted`. Only the newest run of a job need be remembered.
     async fn run_job(&self, run: &JobRun) -> Result<RunStatus>;
 
     /// Ends what runs of a job, and forgets and removes everything of its runs.
@@ -100,7 +103,8 @@ pub trait Invoke: fmt::Debug + Send + Sync + 'static {
 pub struct CallContext {
     /// Names the call in every log.
     pub request_id: Arc<str>,
-    /// How long the call may take in all, waking included.
+    /// How long the call may take in all, waking and the response's body included. A backend ends what
+    /// takes longer; the engine ends a call whose head has not come by then.
     pub timeout: Duration,
 }
 
@@ -149,6 +153,8 @@ impl SchedulerCapabilities {
 pub struct Workload {
     /// The function.
     pub function: FunctionId,
+    /// The generation of the function's spec: it fences off a writer that was overtaken.
+    pub generation: i64,
     /// What was built.
     pub artifact: Artifact,
     /// The language and its version.
@@ -176,10 +182,12 @@ pub struct Workload {
 
 impl Workload {
     /// The digest of all that a running copy depends on. Another revision is another rollout; the
-    /// same one is none. The number of copies is no part of it, nor is the time of the build.
+    /// same one is none. Generation, number of copies, idle time and the time of the build are no
+    /// part of it.
     pub fn revision(&self) -> Digest {
         let Self {
             function,
+            generation: _,
             artifact,
             runtime,
             entrypoint,
@@ -189,7 +197,7 @@ impl Workload {
             memory,
             cpu,
             concurrency,
-            idle,
+            idle: _,
             built_at: _,
         } = self;
         let parts = (
@@ -203,7 +211,6 @@ impl Workload {
             memory.as_ref().map(Quantity::milli),
             cpu.as_ref().map(Quantity::milli),
             concurrency,
-            idle.map(|idle| idle.as_millis()),
         );
         // Strings, numbers and sorted maps of them always serialize; the fallback only keeps the
         // signature simple.
@@ -235,13 +242,14 @@ pub struct WorkloadStatus {
     pub phase: WorkloadPhase,
     /// The revision that was applied last.
     pub applied: Option<Digest>,
-    /// The revision that answers calls that begin now.
+    /// The revision that answers calls that begin now. While two do, the older one: the new one is
+    /// named once every call that begins goes to it.
     pub serving: Option<Digest>,
     /// How many copies answer, or would on the next call where they sleep.
     pub ready_replicas: u32,
     /// Whether no copy is awake.
     pub asleep: bool,
-    /// Why it is not ready.
+    /// Why it is not ready; with [`WorkloadPhase::Starting`], what holds it up and may pass.
     pub failure: Option<Failure>,
 }
 
@@ -287,6 +295,9 @@ pub struct JobRun {
     pub event: String,
     /// How long the run may take.
     pub timeout: Duration,
+    /// Whether it was seen under way. Where nothing of it is left then, it was cut off, and ends as
+    /// `Failed` with reason `interrupted`; it must not begin again.
+    pub began: bool,
 }
 
 /// Where a run of a job is.

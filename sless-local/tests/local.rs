@@ -1,6 +1,7 @@
 //! The local backends against the conformance suites, golden files, and SIGKILL.
 
 mod local {
+    mod catalog;
     mod conformance;
     mod crash;
     mod functions;

@@ -241,6 +241,12 @@ macro_rules! each_trait {
                 })
             }
 
+            async fn forget(&self, trigger: &TriggerId) -> Result<Receipt> {
+                $call!(self, Repeat::Safe, "dispatcher.forget", trigger, (), |inner| {
+                    inner.forget(trigger)
+                })
+            }
+
             async fn status(&self, trigger: &TriggerId) -> Result<Option<SubscriptionStatus>> {
                 $call!(self, Repeat::Safe, "dispatcher.status", trigger, (), |inner| {
                     inner.status(trigger)

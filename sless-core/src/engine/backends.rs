@@ -65,9 +65,10 @@ impl Backends {
         }
     }
 
-    /// Checks that the parts fit: the scheduler runs what each builder makes.
-    pub(super) fn check(&self) -> Result<()> {
-        if self.builders.is_empty() {
+    /// Checks that the parts fit: the scheduler runs what each builder makes. A process that reconciles
+    /// no functions needs no builder.
+    pub(super) fn check(&self, builds: bool) -> Result<()> {
+        if builds && self.builders.is_empty() {
             return Err(Error::invalid("no builder: expected at least one"));
         }
         let runs = self.scheduler.capabilities().artifacts;

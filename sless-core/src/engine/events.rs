@@ -26,8 +26,7 @@ pub(super) struct FunctionSink {
 impl EventSink for FunctionSink {
     async fn deliver(&self, delivery: Delivery) -> Disposition {
         let Some(engine) = self.engine.upgrade() else {
-            let reason = "the engine has shut down".to_owned();
-            return Disposition::Retry { after: Duration::ZERO, reason };
+            return Disposition::Release;
         };
         let attempt = delivery.attempt;
         let request_id = format!("{}-{attempt}", delivery_name(&delivery));

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Engine, annotation};
 use crate::{
     Artifact, BuildId, BuildRequest, BuildStatus, Builder, CatalogExt as _, ContextRef, Digest,
-    Error, Failure, Function, FunctionId, FunctionPhase, Name, Namespace, Object, Receipt, Result,
+    Error, Failure, Function, FunctionId, FunctionPhase, Metadata, Name, Namespace, Object, Receipt, Result,
     StorageKey, Workload, WorkloadPhase, WorkloadStatus, reason,
     resource::{Condition, FunctionStatus, ObjectKey, Resource as _},
     source::{Dependencies, context},
@@ -17,6 +17,9 @@ const READY: &str = "Ready";
 
 /// How soon to look again at what is on its way, should its hint be lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// How soon to look again at what is ending.
+pub(super) const ENDING: Duration = Duration::from_secs(1);
 
 /// The engine's finalizer.
 pub(super) const FINALIZER: &str = "sless.io/engine";
@@ -37,13 +40,14 @@ impl Engine {
         let function = self.with_finalizer(function).await?;
         let mut status = function.status.clone();
         status.observed_generation = function.metadata.generation;
-        let next = self.bring_up(&function, &mut status).await?;
+        // What was found out is told, also where the next step failed.
+        let next = self.bring_up(&function, &mut status).await;
         if status != function.status {
             let changed = Function { status, ..function };
             self.backends.catalog.update_status(changed.into()).await?;
             self.routes.forget(&key.namespace, &key.name);
         }
-        Ok(next)
+        next
     }
 
     /// Sees to it that deleting an object waits for the engine.
@@ -78,7 +82,10 @@ impl Engine {
             return Ok(None);
         };
         let id = self.build_id(function, code);
-        let built = self.build(function, id.clone(), StorageKey::new(context)?).await?;
+        let built = match own_context(function, context) {
+            Ok(context) => self.build(function, id.clone(), context).await?,
+            Err(failure) => BuildStatus::Failed { failure, transient: false },
+        };
         let artifact = match built {
             BuildStatus::Succeeded { artifact, built_at } => {
                 status.last_built_at = Some(built_at);
@@ -106,8 +113,6 @@ impl Engine {
         if stop.is_some() {
             workload.replicas = 0;
         }
-        let namespace = &function.metadata.namespace;
-        self.backends.scheduler.ensure_namespace(namespace).await?;
         let seen = self.backends.scheduler.apply(&workload).await?;
         let next = observe(status, &seen, stop, now);
         let serves = seen.phase == WorkloadPhase::Ready && seen.serving == Some(workload.revision());
@@ -146,7 +151,9 @@ impl Engine {
             let failure = Failure::new(reason::BUILD_UNSUPPORTED, message);
             return Ok(BuildStatus::Failed { failure, transient: false });
         };
-        let request = BuildRequest::new(id, function.spec.runtime, installs, context)
+        let spec = &function.spec;
+        let runtime = self.options.runtimes.info(spec.runtime, spec.entrypoint.clone())?;
+        let request = BuildRequest::new(id, runtime, installs, context)
             .with_timeout(self.options.build_timeout);
         builder.ensure(&request).await
     }
@@ -221,9 +228,13 @@ impl Engine {
         }
         let dropped = self.drop_sources(&id.namespace, &id.name, 0, None).await;
         receipt.merge_or_keep(dropped, &mut failed);
+        let unfinished = receipt.is_unfinished();
         self.receipts.add(&id.uid, receipt);
         if let Some(error) = failed {
             return Err(error);
+        }
+        if unfinished {
+            return Ok(Some(ENDING));
         }
         let key = function.key();
         self.without_finalizer(function.into()).await?;
@@ -266,6 +277,20 @@ impl Engine {
     }
 }
 
+/// The key of a function's build context. A spec can be written by hand, and must not name another
+/// function's.
+fn own_context(function: &Function, key: &str) -> Result<StorageKey, Failure> {
+    let Metadata { namespace, name, .. } = &function.metadata;
+    let folder = format!("contexts/{namespace}/{name}/");
+    match StorageKey::new(key) {
+        Ok(key) if key.as_str().starts_with(&folder) => Ok(key),
+        _ => {
+            let message = format!("s3Key is no build context of this function: expected {folder}…");
+            Err(Failure::new(reason::CONTEXT_UNREADABLE, message))
+        }
+    }
+}
+
 /// What is to run, for a function whose code was built into this artifact.
 pub(super) fn workload(
     function: &Function,
@@ -278,6 +303,7 @@ pub(super) fn workload(
         .ok_or_else(|| Error::internal("a built function without the time of its build"))?;
     Ok(Workload {
         function: FunctionId::of(metadata),
+        generation: metadata.generation,
         artifact,
         runtime: spec.runtime,
         entrypoint: spec.entrypoint.clone(),
@@ -322,6 +348,7 @@ fn observe(
             (FunctionPhase::Stopped, word, message.to_owned())
         }
         (_, Some((word, _))) => (FunctionPhase::Stopped, word, "stops".to_owned()),
+        (_, None) if failure.is_some() => (FunctionPhase::Building, word, text),
         (_, None) => (FunctionPhase::Building, "starting", "starts".to_owned()),
     };
     settle(status, phase, word, &text);

@@ -83,6 +83,7 @@ impl Engine {
             timeout: workload.timeout,
             workload,
             event: job.spec.event().to_owned(),
+            began,
         };
         let seen = self.backends.scheduler.run_job(&run).await?;
         observe(status, seen, now);
@@ -115,9 +116,13 @@ impl Engine {
         let mut receipt = Receipt::default();
         let mut failed = None;
         receipt.merge_or_keep(self.backends.scheduler.remove_job(&id).await, &mut failed);
+        let unfinished = receipt.is_unfinished();
         self.receipts.add(&id.uid, receipt);
         if let Some(error) = failed {
             return Err(error);
+        }
+        if unfinished {
+            return Ok(Some(super::function::ENDING));
         }
         self.without_finalizer(job.into()).await?;
         self.receipts.close(&id.uid);

@@ -26,7 +26,10 @@ mod sless;
 mod trigger;
 mod upload;
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -44,7 +47,7 @@ pub use self::{
     sless::{Health, Sless, Stats},
     upload::Upload,
 };
-use crate::{Error, Result};
+use crate::{Error, Object, ObjectKey, Result, TriggerId, TriggerType};
 
 /// What all parts of a running engine share.
 #[derive(Debug)]
@@ -57,6 +60,8 @@ struct Engine {
     timetable: Timetable,
     receipts: Receipts,
     untidy: Untidy,
+    /// The triggers whose queues this process consumes.
+    subscribed: Mutex<HashMap<ObjectKey, TriggerId>>,
     recorder: Recorder,
     uploads: Semaphore,
     /// Whether the catalog has been read and is being followed.
@@ -83,6 +88,7 @@ impl Engine {
             timetable: Timetable::default(),
             receipts: Receipts::default(),
             untidy: Untidy::default(),
+            subscribed: Mutex::default(),
             recorder,
             uploads: Semaphore::new(options.uploads_at_once.max(1)),
             follows: watch::Sender::new(false),
@@ -95,6 +101,18 @@ impl Engine {
             options,
         };
         (Arc::new(engine), records)
+    }
+}
+
+impl Engine {
+    /// Whether this process removes what was made for an object.
+    fn cleans_up(&self, object: &Object) -> bool {
+        match object {
+            Object::Trigger(trigger) if trigger.spec.kind == TriggerType::Event => {
+                self.options.roles.dispatcher
+            }
+            _ => self.options.roles.operator,
+        }
     }
 }
 

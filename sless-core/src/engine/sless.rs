@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Backends, Call, Deploy, Engine, Options, Upload};
 use crate::{
     Body, BuildId, ByteStream, CatalogExt as _, DeleteOptions, Ensured, Error, Function,
-    FunctionId, FunctionSpec, GetOptions, JobId, LogOptions, LogStream, LogTarget, Name, Namespace,
+    FunctionId, FunctionSpec, GetOptions, JobId, Left, LogOptions, LogStream, LogTarget, Name, Namespace,
     ObjectKey, Receipt, Result, StorageKey, clock,
     source::{SourceTree, context},
 };
@@ -98,7 +98,7 @@ impl Sless {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn with_options(backends: Backends, options: Options) -> Result<Self> {
-        backends.check()?;
+        backends.check(options.roles.operator)?;
         options.runtimes.validate()?;
         let (engine, records) = Engine::new(backends, options);
         engine.start(records);
@@ -239,10 +239,18 @@ impl Sless {
         if last.metadata().finalizers.is_empty() {
             engine.receipts.close(&uid);
             engine.wake(key.clone());
-        } else if engine.options.roles.operator {
+        } else if engine.cleans_up(&last) {
             engine.wake(key.clone());
         } else {
-            return Ok(Receipt::default());
+            let mut receipt = Receipt::default();
+            receipt.left.push(Left {
+                kind: key.kind.to_string(),
+                name: format!("{}/{}", key.namespace, key.name),
+                backend: "catalog".to_owned(),
+                why: "another process removes what was made for it".to_owned(),
+                again: true,
+            });
+            return Ok(receipt);
         }
         let limit = engine.options.delete_wait;
         let received = clock::timeout(&*engine.backends.clock, limit, receipt).await;

@@ -1,6 +1,10 @@
 //! The reconciler of triggers: URL, schedule or queue; or take apart.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
@@ -33,6 +37,7 @@ impl Engine {
     ) -> Result<Option<Duration>> {
         let found = self.backends.catalog.find(&key.namespace, &key.name).await?;
         let Some(trigger) = found else {
+            self.end_subscription(key).await?;
             self.forget_trigger(key, None);
             return Ok(None);
         };
@@ -46,6 +51,9 @@ impl Engine {
         };
         if !mine {
             return Ok(None);
+        }
+        if trigger.spec.kind != TriggerType::Event {
+            self.end_subscription(key).await?;
         }
         if trigger.metadata.is_deleting() {
             return self.take_trigger_apart(trigger).await;
@@ -176,6 +184,7 @@ impl Engine {
             queue: trigger.spec.queue.clone().unwrap_or_default(),
             delivery,
         };
+        self.subscribed().insert(trigger.key(), subscription.trigger.clone());
         let seen = self.backends.dispatcher.apply(&subscription, Arc::new(sink)).await?;
         status.connected = Some(seen.connected);
         if !seen.connected {
@@ -228,17 +237,33 @@ impl Engine {
         let mut receipt = Receipt::default();
         let mut failed = None;
         if trigger.spec.kind == TriggerType::Event {
-            receipt.merge_or_keep(self.backends.dispatcher.remove(&id).await, &mut failed);
+            receipt.merge_or_keep(self.backends.dispatcher.forget(&id).await, &mut failed);
         }
+        let unfinished = receipt.is_unfinished();
         self.receipts.add(&id.uid, receipt);
         if let Some(error) = failed {
             return Err(error);
+        }
+        if unfinished {
+            return Ok(Some(super::function::ENDING));
         }
         let key = trigger.key();
         self.without_finalizer(trigger.into()).await?;
         self.forget_trigger(&key, Some(&id.uid));
         self.receipts.close(&id.uid);
         Ok(None)
+    }
+
+    /// Ends what this process consumes for a trigger that is gone, or is none of events any more.
+    async fn end_subscription(&self, key: &ObjectKey) -> Result<()> {
+        let Some(trigger) = self.subscribed().get(key).cloned() else { return Ok(()) };
+        self.backends.dispatcher.remove(&trigger).await?;
+        self.subscribed().remove(key);
+        Ok(())
+    }
+
+    fn subscribed(&self) -> MutexGuard<'_, HashMap<ObjectKey, TriggerId>> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget_trigger(&self, key: &ObjectKey, uid: Option<&crate::Uid>) {

@@ -38,8 +38,8 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// The longest event, in bytes.
-    pub const EVENT_BYTES_MAX: usize = 1024 * 1024;
+    /// The longest event, in bytes: escaped and with all else it fits into one object of etcd.
+    pub const EVENT_BYTES_MAX: usize = 256 * 1024;
 
     /// A job that runs this function once.
     pub const fn new(function_ref: Name) -> Self {

@@ -152,7 +152,7 @@ impl Inner {
         let (limits, folder, runtime) = (
             self.config.limits.clone(),
             folder.to_owned(),
-            request.runtime,
+            request.runtime.runtime,
         );
         let code = request.id.code;
         let dependencies = crate::blocking(move || {
@@ -184,9 +184,12 @@ impl Inner {
     ) -> Result<(), Broken> {
         let missing =
             |message: &str| Broken::Failed(Failure::new("interpreter_missing", message.to_owned()));
-        let interpreter = self.tools.interpreter(request.runtime).map_err(missing)?;
+        let interpreter = self
+            .tools
+            .interpreter(request.runtime.runtime)
+            .map_err(missing)?;
         let code = folder.join("code");
-        let (tool, program) = match request.runtime.language() {
+        let (tool, program) = match request.runtime.runtime.language() {
             Language::Python => ("pip install", self.pip(interpreter, folder, &code)),
             _ => self.npm(dependencies, &code),
         };
@@ -283,7 +286,7 @@ impl Inner {
 
 /// The digest of all that goes into an artifact.
 fn artifact_digest(request: &BuildRequest) -> Digest {
-    let (id, runtime) = (&request.id, request.runtime);
+    let (id, runtime) = (&request.id, request.runtime.runtime);
     let text = format!(
         "sless-folder-v1\n{}\n{runtime}\n{}\n",
         id.code, id.runtime_version

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     queue::Queue,
-    store::{Settlement, Taken, due_after, nanoseconds},
+    store::{Batch, Settlement, Taken, due_after, nanoseconds},
 };
 use crate::error::Fault;
 
@@ -73,6 +73,7 @@ impl Counters {
                 self.failed.fetch_add(1, Relaxed);
                 self.tell(reason);
             }
+            Disposition::Release => {}
             Disposition::Dead { reason } => {
                 self.failed.fetch_add(1, Relaxed);
                 self.dead_lettered.fetch_add(1, Relaxed);
@@ -118,6 +119,23 @@ enum Outlook {
     Wait(Option<i64>),
 }
 
+/// A call that has ended.
+struct Ended {
+    id: i64,
+    then: Then,
+}
+
+/// What is left of a message when its call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// It left the queue.
+    Gone,
+    /// It comes again.
+    Again,
+    /// The sink takes nothing now: there is no use in trying again at once.
+    Released,
+}
+
 impl Consumer {
     /// Serves until told to stop, and then finishes what is in flight.
     pub(super) async fn run(self) {
@@ -153,7 +171,7 @@ impl Consumer {
             // Several at a time are cheaper than one by one.
             let low = ready.len() <= ahead / 2;
             if outlook == Outlook::Look && room > 0 && low {
-                match self.queue.take(room).await {
+                match self.take(room, &mut calls).await {
                     Ok(batch) => {
                         failures = 0;
                         self.connected(true);
@@ -164,29 +182,29 @@ impl Consumer {
                             Outlook::Look
                         };
                         ready.extend(batch.messages);
-                        continue;
                     }
                     Err(fault) => {
                         self.fail(&fault);
                         self.pause(failures, &mut calls).await;
                         failures += 1;
-                        continue;
                     }
                 }
+                continue;
             }
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => {}
-                Some((id, comes_again)) = calls.next() => {
-                    let mut ended = vec![id];
-                    let mut again = comes_again;
-                    while let Some(Some((id, comes_again))) = calls.next().now_or_never() {
-                        ended.push(id);
-                        again |= comes_again;
+                Some(first) = calls.next() => {
+                    let mut ended = vec![first];
+                    while let Some(Some(next)) = calls.next().now_or_never() {
+                        ended.push(next);
                     }
-                    self.queue.release(ended).await;
-                    if again {
+                    self.queue.release(ended.iter().map(|call| call.id)).await;
+                    if ended.iter().any(|call| call.then != Then::Gone) {
                         outlook = Outlook::Look;
+                    }
+                    if ended.iter().any(|call| call.then == Then::Released) {
+                        self.pause(0, &mut calls).await;
                     }
                 }
                 () = self.queue.wake.notified(), if outlook != Outlook::Look => {
@@ -198,11 +216,36 @@ impl Consumer {
         self.queue
             .release(ready.drain(..).map(|taken| taken.id))
             .await;
-        while let Some((id, _)) = calls.next().await {
-            self.queue.release([id]).await;
+        while let Some(call) = calls.next().await {
+            self.queue.release([call.id]).await;
         }
         // What was told to this one may be for another consumer of the queue.
         self.queue.wake.notify_one();
+    }
+
+    /// Takes messages, while the calls go on.
+    async fn take<F>(&self, room: usize, calls: &mut FuturesUnordered<F>) -> Result<Batch, Fault>
+    where
+        F: Future<Output = Ended>,
+    {
+        let mut ended = Vec::new();
+        let batch = {
+            let batch = self.queue.take(room);
+            tokio::pin!(batch);
+            loop {
+                tokio::select! {
+                    biased;
+                    batch = &mut batch => break batch,
+                    Some(call) = calls.next() => ended.push(call),
+                }
+            }
+        };
+        let again = ended.iter().any(|call| call.then != Then::Gone);
+        self.queue.release(ended.iter().map(|call| call.id)).await;
+        if again {
+            self.queue.wake.notify_one();
+        }
+        batch
     }
 
     async fn due(&self, outlook: Outlook) {
@@ -215,10 +258,10 @@ impl Consumer {
         }
     }
 
-    /// Waits after a failure of the file, while the calls go on.
+    /// Waits, while the calls go on: after a failure of the file, and where the sink takes nothing now.
     async fn pause<F>(&self, failures: u32, calls: &mut FuturesUnordered<F>)
     where
-        F: Future<Output = (i64, bool)>,
+        F: Future<Output = Ended>,
     {
         let delay = self.clock.sleep(delay(failures));
         tokio::pin!(delay);
@@ -226,7 +269,7 @@ impl Consumer {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                Some((id, _)) = calls.next() => self.queue.release([id]).await,
+                Some(call) = calls.next() => self.queue.release([call.id]).await,
                 () = &mut delay => return,
             }
         }
@@ -244,9 +287,8 @@ impl Consumer {
         self.connected(false);
     }
 
-    /// Delivers a message and writes down what became of it. Answers its id, and whether it comes
-    /// again.
-    async fn deliver(&self, taken: Taken) -> (i64, bool) {
+    /// Delivers a message and writes down what became of it.
+    async fn deliver(&self, taken: Taken) -> Ended {
         let Taken {
             id,
             failed,
@@ -274,6 +316,13 @@ impl Consumer {
         drop(in_flight);
         let settlement = match disposition {
             Disposition::Done => Settlement::Done,
+            // Its row is as it was.
+            Disposition::Release => {
+                return Ended {
+                    id,
+                    then: Then::Released,
+                };
+            }
             Disposition::Retry { after, .. } => Settlement::Retry {
                 due_at: due_after(self.clock.now(), after),
             },
@@ -283,9 +332,16 @@ impl Consumer {
                 died_at: nanoseconds(self.clock.now()),
             },
         };
-        let comes_again = matches!(settlement, Settlement::Retry { .. });
+        let stays = matches!(settlement, Settlement::Retry { .. });
         let settled = self.settle(id, settlement).await;
-        (id, comes_again || !settled)
+        Ended {
+            id,
+            then: if stays || !settled {
+                Then::Again
+            } else {
+                Then::Gone
+            },
+        }
     }
 
     /// Writes down what became of a message, however long that takes. Answers `false` where this

@@ -305,6 +305,15 @@ impl Dispatcher for LocalDispatcher {
         Ok(receipt)
     }
 
+    async fn forget(&self, trigger: &TriggerId) -> Result<Receipt> {
+        let mut receipt = self.remove(trigger).await?;
+        let letters = self.purge(trigger, &DeadLetterSelection::All).await?;
+        if letters > 0 {
+            receipt.add("dead_letters", letters.to_string(), BACKEND);
+        }
+        Ok(receipt)
+    }
+
     async fn status(&self, trigger: &TriggerId) -> Result<Option<SubscriptionStatus>> {
         let found = {
             let live = self.live();

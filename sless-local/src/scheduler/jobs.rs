@@ -108,6 +108,10 @@ impl Inner {
             if let Some(found) = of_job.get(&run.run_id) {
                 return Ok(found.status.clone());
             }
+            if run.began {
+                let failure = Failure::new(reason::INTERRUPTED, "nothing is left of the run");
+                return Ok(RunStatus::pending().finished(self.clock.now(), Err(failure)));
+            }
             let status = RunStatus::pending();
             of_job.insert(
                 run.run_id,

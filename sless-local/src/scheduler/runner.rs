@@ -6,7 +6,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sless_core::{Digest, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus};
+use sless_core::{
+    Digest, Error, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +16,7 @@ use super::{
     Inner,
     crew::{Crew, Hold},
 };
-use crate::records::RecordKind;
+use crate::{error::BACKEND, records::RecordKind};
 
 /// One function of this machine.
 #[derive(Debug)]
@@ -106,8 +108,22 @@ impl Runner {
         let revision = workload.revision();
         let to_store = {
             let mut state = self.state();
+            let applied = state
+                .applied
+                .as_ref()
+                .map_or(0, |applied| applied.generation);
+            if applied > workload.generation {
+                return Err(Error::conflict(format!(
+                    "generation {} was overtaken by generation {applied}",
+                    workload.generation
+                ))
+                .at(BACKEND));
+            }
             let same = state.applied.as_ref().is_some_and(|applied| {
-                applied.revision() == revision && applied.replicas == workload.replicas
+                applied.revision() == revision
+                    && applied.replicas == workload.replicas
+                    && applied.idle == workload.idle
+                    && applied.generation == workload.generation
             });
             let known_to_fail = state
                 .failed
@@ -327,7 +343,11 @@ impl Runner {
             let mut state = self.state();
             let Some(crew) = &state.crew else { return };
             let default = Duration::from_millis(inner.config.idle_ms);
-            let idle = crew.workload.idle.unwrap_or(default);
+            let idle = state
+                .applied
+                .as_ref()
+                .and_then(|applied| applied.idle)
+                .unwrap_or(default);
             // Under the lock under which holds are taken: nobody can take one in between.
             if idle.is_zero() || crew.idle_for().is_none_or(|since| since < idle) {
                 return;

@@ -1,18 +1,24 @@
 //! [`ObjectStoreStorage`]: a [`Storage`] on any `object_store`.
 //!
-//! Nothing in this file knows about files: it can move to a crate of its own when a second backend
-//! needs it.
+//! Nothing in this file depends on the data folder: it can move to a crate of its own when a second
+//! backend needs it.
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    ops::Range,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
 use jiff::Timestamp;
 use object_store::{
-    Attribute, Attributes, GetOptions as StoreGet, GetRange, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt as _, PutMode as StoreMode, PutMultipartOptions,
-    PutOptions as StorePut, PutPayload, path::Path,
+    Attribute, Attributes, GetOptions as StoreGet, GetRange, GetResult, GetResultPayload,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode as StoreMode,
+    PutMultipartOptions, PutOptions as StorePut, PutPayload, path::Path,
 };
 use sha2::{Digest as _, Sha256};
 use sless_core::{
@@ -25,8 +31,8 @@ use super::layout::Layout;
 /// Where bodies wait that are too long for one request and must not replace anything.
 pub(super) const STAGING: &str = ",staging";
 
-/// How many chunks in a row may be empty before a body counts as cut short.
-const EMPTY_CHUNKS: usize = 64;
+/// How many bytes of a file are read at once.
+const FILE_CHUNK: u64 = 256 * 1024;
 
 /// What a store can do, and the limits of [`ObjectStoreStorage`].
 #[derive(Clone, Debug)]
@@ -187,7 +193,7 @@ impl<S: ObjectStore> ObjectStoreStorage<S> {
         let found = self.store.get_opts(place, options).await.map_err(fault)?;
         let info = info(key.clone(), &found.meta);
         let expected = found.range.end - found.range.start;
-        let body = whole(found.into_stream().map_err(fault).boxed(), expected);
+        let body = whole(body_of(found), expected);
         Ok(Fetched { info, body })
     }
 }
@@ -352,29 +358,56 @@ impl Parts {
     }
 }
 
-/// Passes a body on, and ends it in `Interrupted` if it is shorter than it should be. A store that reads
-/// a file which was cut meanwhile gives empty chunks and no end.
-fn whole(body: ByteStream, expected: u64) -> ByteStream {
-    let state = Some((body, expected));
-    stream::try_unfold(state, |state| async move {
-        let Some((mut body, left)) = state else {
+/// The bytes of an answer. A store that gives a file is read in larger pieces than it would read itself.
+fn body_of(found: GetResult) -> ByteStream {
+    let range = found.range.clone();
+    match found.payload {
+        GetResultPayload::File(file, _) => read_file(file, range),
+        GetResultPayload::Stream(stream) => stream.map_err(fault).boxed(),
+    }
+}
+
+fn read_file(file: File, range: Range<u64>) -> ByteStream {
+    stream::try_unfold((file, range), |(mut file, range)| async move {
+        if range.is_empty() {
             return Ok(None);
-        };
-        for _ in 0..EMPTY_CHUNKS {
-            match body.try_next().await? {
-                Some(chunk) if chunk.is_empty() && left > 0 => {}
-                Some(chunk) => {
-                    let left = left.saturating_sub(chunk.len() as u64);
-                    return Ok(Some((chunk, Some((body, left)))));
-                }
-                None if left == 0 => return Ok(None),
-                None => break,
-            }
         }
-        Err(Error::new(
-            ErrorKind::Interrupted,
-            format!("the body ends {left} bytes too early"),
-        ))
+        let read = tokio::task::spawn_blocking(move || {
+            let mut chunk = Vec::new();
+            file.seek(SeekFrom::Start(range.start))?;
+            let size = (&file)
+                .take(FILE_CHUNK.min(range.end - range.start))
+                .read_to_end(&mut chunk)?;
+            Ok((chunk, (file, range.start + size as u64..range.end)))
+        });
+        let read: std::io::Result<_> = read.await.map_err(ended)?;
+        let (chunk, rest) = read.map_err(|cause| {
+            Error::unavailable("the stored file cannot be read").with_source(cause)
+        })?;
+        // A file that was cut ends here; `whole` says so.
+        Ok((!chunk.is_empty()).then_some((Bytes::from(chunk), rest)))
+    })
+    .boxed()
+}
+
+fn ended(cause: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Interrupted, "the read was cut off").with_source(cause)
+}
+
+/// Passes a body on, and ends it in `Interrupted` if it is shorter than it should be.
+fn whole(body: ByteStream, expected: u64) -> ByteStream {
+    stream::try_unfold((body, expected), |(mut body, left)| async move {
+        match body.try_next().await? {
+            Some(chunk) => {
+                let left = left.saturating_sub(chunk.len() as u64);
+                Ok(Some((chunk, (body, left))))
+            }
+            None if left == 0 => Ok(None),
+            None => Err(Error::new(
+                ErrorKind::Interrupted,
+                format!("the body ends {left} bytes too early"),
+            )),
+        }
     })
     .boxed()
 }

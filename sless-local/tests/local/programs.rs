@@ -98,7 +98,7 @@ impl SchedulerHarness for Processes {
             runtime_version: info.version.clone(),
             attempt: 0,
         };
-        let request = BuildRequest::new(id, self.runtime, false, ContextRef { storage, key });
+        let request = BuildRequest::new(id, info, false, ContextRef { storage, key });
         let built = async {
             loop {
                 match builder.ensure(&request).await? {

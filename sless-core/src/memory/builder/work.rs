@@ -132,7 +132,7 @@ fn artifact_of(request: &BuildRequest) -> Artifact {
         runtime_version,
         ..
     } = &request.id;
-    let runtime = request.runtime;
+    let runtime = request.runtime.runtime;
     Artifact {
         kind: ArtifactKind::Memory,
         reference: format!("{}/{runtime}/{runtime_version}", code.hex()),

@@ -144,6 +144,10 @@ impl Consumer {
                 self.counters.delivered.fetch_add(1, Ordering::Relaxed);
                 held.done();
             }
+            // Not at once: a sink that takes nothing for now would be asked without a pause.
+            Disposition::Release => {
+                held.release(Duration::from_millis(options.min_backoff_ms));
+            }
             Disposition::Retry { after, reason } => {
                 self.counters.failed(reason);
                 held.retry(after);

@@ -248,6 +248,15 @@ impl Dispatcher for MemoryDispatcher {
         Ok(receipt)
     }
 
+    async fn forget(&self, trigger: &TriggerId) -> Result<Receipt> {
+        let mut receipt = self.remove(trigger).await?;
+        let letters = self.shared.store.purge(trigger, &DeadLetterSelection::All);
+        if letters > 0 {
+            receipt.add("dead_letters", letters.to_string(), BACKEND);
+        }
+        Ok(receipt)
+    }
+
     async fn status(&self, trigger: &TriggerId) -> Result<Option<SubscriptionStatus>> {
         let live = lock(&self.live);
         let current = live.get(trigger).and_then(|live| live.consumer.as_ref());

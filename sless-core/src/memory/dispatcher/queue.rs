@@ -266,12 +266,21 @@ impl Held {
     }
 
     /// It comes again after this time.
-    pub(super) fn retry(mut self, after: Duration) {
+    pub(super) fn retry(self, after: Duration) {
+        self.again(after, 1);
+    }
+
+    /// It was not tried: it comes again after this time, as the same attempt.
+    pub(super) fn release(self, after: Duration) {
+        self.again(after, 0);
+    }
+
+    fn again(mut self, after: Duration, attempts: u32) {
         let due = self.store.clock.elapsed().saturating_add(after);
         self.settle(|state, name, (number, item)| {
             let queue = state.queues.entry(name.clone()).or_default();
             let item = Item {
-                attempt: item.attempt.saturating_add(1),
+                attempt: item.attempt.saturating_add(attempts),
                 ..item
             };
             queue.delayed.insert((due, number), item);

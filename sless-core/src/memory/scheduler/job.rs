@@ -102,6 +102,10 @@ impl Shared {
         let (alive, ended) = watch::channel(());
         let stop = CancellationToken::new();
         let (status, work) = match self.handler(&run.workload) {
+            _ if run.began => {
+                let failure = Failure::new(reason::INTERRUPTED, "nothing is left of the run");
+                (RunStatus::pending().finished(now, Err(failure)), None)
+            }
             Some(handler) => {
                 let log = Arc::clone(&job.log);
                 let work = Work {

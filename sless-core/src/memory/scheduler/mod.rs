@@ -210,6 +210,9 @@ impl Scheduler for MemoryScheduler {
             let entry = functions
                 .entry(key.clone())
                 .or_insert_with(|| Entry::new(self.shared.new_log()));
+            if entry.generation() > workload.generation {
+                return Err(overtaken(workload, entry.generation()));
+            }
             let step = entry.apply(&self.shared, workload);
             (entry.status(&self.shared), step)
         };
@@ -334,6 +337,15 @@ impl Scheduler for MemoryScheduler {
             Ensured::Exists
         })
     }
+}
+
+/// The error for a writer that a later one has overtaken.
+fn overtaken(workload: &Workload, applied: i64) -> Error {
+    let generation = workload.generation;
+    Error::conflict(format!("generation {generation} was overtaken by generation {applied}"))
+        .during("scheduler.apply")
+        .on(&workload.function)
+        .at(BACKEND)
 }
 
 /// Refuses an artifact that this scheduler cannot run.

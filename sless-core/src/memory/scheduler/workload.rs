@@ -56,7 +56,8 @@ pub(super) struct Revision {
     /// When the last call ended, and when it is awake; nanoseconds of the clock's elapsed time.
     last_used: AtomicU64,
     awake_at: AtomicU64,
-    idle: Option<Duration>,
+    /// How long without a call until it sleeps, in nanoseconds; 0 is never.
+    idle: AtomicU64,
 }
 
 impl std::fmt::Debug for Revision {
@@ -85,7 +86,7 @@ impl Revision {
             log,
             last_used: AtomicU64::new(now),
             awake_at: AtomicU64::new(now),
-            idle: (!idle.is_zero()).then_some(idle),
+            idle: AtomicU64::new(nanos(idle)),
             workload: workload.clone(),
         }
     }
@@ -93,7 +94,8 @@ impl Revision {
     pub(super) fn is_asleep(&self, shared: &Shared) -> bool {
         let idle_since = Duration::from_nanos(self.last_used.load(Ordering::Relaxed));
         let idle_for = shared.clock.elapsed().saturating_sub(idle_since);
-        !self.gate.is_busy() && self.idle.is_some_and(|idle| idle_for >= idle)
+        let idle = self.idle.load(Ordering::Relaxed);
+        !self.gate.is_busy() && idle > 0 && nanos(idle_for) >= idle
     }
 
     /// Marks a call's begin or end.
@@ -169,6 +171,8 @@ impl Entry {
                     .filter(|serving| serving.digest == digest);
                 if let Some(serving) = serving {
                     serving.gate.resize(places(workload));
+                    let idle = workload.idle.unwrap_or(shared.config.idle);
+                    serving.idle.store(nanos(idle), Ordering::Relaxed);
                 }
                 return if before == workload.replicas {
                     Step::None
@@ -178,6 +182,11 @@ impl Entry {
             }
         }
         self.begin(shared, workload, digest)
+    }
+
+    /// The generation that was applied last.
+    pub(super) fn generation(&self) -> i64 {
+        self.applied.as_ref().map_or(0, |applied| applied.workload.generation)
     }
 
     /// Begins what is wanted anew: another revision, one that failed, or one that goes on or off.

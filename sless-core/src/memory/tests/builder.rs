@@ -23,11 +23,11 @@ async fn request(storage: &Arc<MemoryStorage>) -> BuildRequest {
     let id = BuildId {
         function: workload(1, 1).function,
         code: tree.digest(),
-        runtime_version: info.version,
+        runtime_version: info.version.clone(),
         attempt: 0,
     };
     let storage: Arc<dyn Storage> = storage.clone();
-    BuildRequest::new(id, Runtime::Python311, false, ContextRef { storage, key })
+    BuildRequest::new(id, info, false, ContextRef { storage, key })
 }
 
 #[tokio::test]

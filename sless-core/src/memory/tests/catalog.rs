@@ -71,3 +71,26 @@ async fn a_catalog_with_a_seed_repeats_itself_and_a_watch_ends_with_it() {
     }
     assert_eq!(uids[0], uids[1]);
 }
+
+#[tokio::test]
+async fn the_position_of_now_outlives_a_forgotten_history() {
+    let (_, clock) = clocks();
+    let catalog = MemoryCatalog::new(clock);
+    catalog.ensure_namespace(&namespace()).await.expect("made");
+    catalog.add(function("f")).await.expect("created");
+    catalog.forget_history();
+    // The position of now is still good: nothing before it is left to tell.
+    let from = catalog
+        .list(&ListQuery::all(Kind::Function))
+        .await
+        .expect("a page")
+        .position;
+    let mut watch = catalog
+        .watch(&WatchOptions::default().from_position(from.clone()))
+        .await
+        .expect("a watch");
+    assert_eq!(
+        watch.next().await.expect("an item").expect("no error"),
+        WatchEvent::Bookmark(from)
+    );
+}

@@ -270,3 +270,31 @@ async fn queues_messages_and_dead_letters_have_limits() {
         .expect("served");
     assert!(!status.connected);
 }
+
+#[tokio::test]
+async fn a_released_message_comes_again_as_the_same_attempt_after_a_pause() {
+    let (time, clock) = clocks();
+    let dispatcher = MemoryDispatcher::new(Arc::clone(&clock));
+    let sink = Sink::new(&clock, Duration::ZERO, |_| Disposition::Release);
+    dispatcher
+        .publish(&namespace(), "q", message("1"))
+        .await
+        .expect("stored");
+    dispatcher
+        .apply(&subscription(1), sink.clone())
+        .await
+        .expect("applied");
+    time.settle().await;
+    assert_eq!(sink.delivered(), owned(&[("1", 1)]));
+    time.advance(Duration::from_millis(
+        subscription(1).delivery.min_backoff_ms,
+    ))
+    .await;
+    assert_eq!(sink.delivered(), owned(&[("1", 1), ("1", 1)]));
+    let status = dispatcher
+        .status(&subscription(1).trigger)
+        .await
+        .expect("asked")
+        .expect("served");
+    assert_eq!((status.delivered, status.failed), (0, 0));
+}

@@ -32,6 +32,7 @@ fn clocks() -> (VirtualClock, Arc<dyn Clock>) {
 pub(crate) fn workload(replicas: u32, concurrency: u32) -> Workload {
     let uid = Uid::new("u");
     Workload {
+        generation: 1,
         function: FunctionId {
             namespace: namespace(),
             name: name("f"),

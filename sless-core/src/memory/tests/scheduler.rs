@@ -268,6 +268,7 @@ fn job_run(timeout: Duration) -> JobRun {
         uid: Uid::new("j"),
     };
     JobRun {
+        began: false,
         job,
         run_id: 1,
         workload: workload(1, 1),

@@ -16,6 +16,9 @@ const PACKAGES: &str = "/opt/sless/packages";
 
 /// The Dockerfile for a source with this digest.
 ///
+/// The base image is an argument, since a context outlives the version of the runtime that it was
+/// written for: a rebuild passes the one of its [`BuildRequest`](crate::BuildRequest).
+///
 /// The image holds exactly the source below `/app`, and what was installed: the Dockerfile itself,
 /// which a builder copies along, is removed.
 pub fn dockerfile(info: &RuntimeInfo, dependencies: &Dependencies, digest: &Digest) -> String {
@@ -28,7 +31,8 @@ pub fn dockerfile(info: &RuntimeInfo, dependencies: &Dependencies, digest: &Dige
     let mut text = format!(
         "# sless-context {VERSION}\n\
          # source {digest}\n\
-         FROM {image}\n\
+         ARG SLESS_BASE={image}\n\
+         FROM ${{SLESS_BASE}}\n\
          USER 0:0\n\
          WORKDIR {FOLDER}\n\
          COPY . ./\n"

@@ -102,7 +102,8 @@ fn the_dockerfile_comes_first_and_says_what_is_done() {
         dockerfile(&[("handler.py", "")], Runtime::Python311),
         "# sless-context 1\n\
          # source DIGEST\n\
-         FROM sless-runtime-python3.11:v1\n\
+         ARG SLESS_BASE=sless-runtime-python3.11:v1\n\
+         FROM ${SLESS_BASE}\n\
          USER 0:0\n\
          WORKDIR /app\n\
          COPY . ./\n\
