@@ -1,4 +1,26 @@
-//! Traits, resources and engine of sless: serverless functions on swappable backends.
+//! Serverless functions on swappable backends: the traits, the resources and the engine.
+//!
+//! Start with [`Sless`]: it deploys functions, calls them, and keeps them as they are wanted, on
+//! whatever [`Backends`] it is given. There is a trait for each thing that a backend can be:
+//!
+//! | trait | does | its contract |
+//! |---|---|---|
+//! | [`Catalog`] | keeps what is wanted: functions, triggers, jobs | `docs/contracts/catalog.md` |
+//! | [`Storage`] | keeps bytes by key: sources, build contexts | `docs/contracts/storage.md` |
+//! | [`Builder`] | makes an artifact of a build context | `docs/contracts/builder.md` |
+//! | [`Scheduler`] | runs artifacts, and jobs | `docs/contracts/scheduler.md` |
+//! | [`Validator`] | says whether code is safe to run | `docs/contracts/validator.md` |
+//! | [`Dispatcher`] | takes messages from queues | `docs/contracts/dispatcher.md` |
+//!
+//! and beside them [`InvocationLog`], [`Lease`] and [`Clock`]. To write one, implement the trait and
+//! run its suite of the crate `sless-conformance`. The backends in [`memory`] are the smallest that
+//! pass; those of one machine are in `sless-local`.
+//!
+//! Nothing here opens a socket, reads the environment, prints, or spawns a task that nobody owns. Time
+//! comes from a [`Clock`], so that a test can hold it. Errors are one type, [`Error`], which says
+//! what went wrong, where, and whether trying again can help; the table in [`source`] says what an
+//! upload may hold, and [`cron`] when a schedule fires.
+
 pub mod builder;
 pub mod catalog;
 pub mod change;

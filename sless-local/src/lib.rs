@@ -37,3 +37,8 @@ pub use scheduler::{LocalScheduler, SchedulerConfig};
 pub use storage::LocalStorage;
 
 pub(crate) use blocking::blocking;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
