@@ -21,7 +21,7 @@ use crate::{
 /// - A change of the spec raises the generation by one; nothing else does, save that the mark of
 ///   deletion may.
 /// - Times are the catalog's clock, perhaps in whole seconds.
-/// - An update with a stale version fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict)
+/// - An update with a stale version fails with [`ErrorKind::Conflict`]
 ///   and changes nothing. An update that changes nothing keeps the version.
 /// - Dropping a future leaves the state before or after the call, never between.
 #[async_trait]
