@@ -6,13 +6,22 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const FILES: [(&str, &str); 3] = [
-    ("sless_worker.py", include_str!("../worker/sless_worker.py")),
-    (
-        "sless_worker_async.py",
-        include_str!("../worker/sless_worker_async.py"),
-    ),
-    ("worker.js", include_str!("../worker/worker.js")),
+macro_rules! files {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../worker/", $name)))),*] };
+}
+
+const FILES: [(&str, &str); 11] = files![
+    "sless_worker.py",
+    "sless_worker_answer.py",
+    "sless_worker_async.py",
+    "sless_worker_call.py",
+    "sless_worker_log.py",
+    "worker.js",
+    "worker_answer.js",
+    "worker_call.js",
+    "worker_frames.js",
+    "worker_log.js",
+    "worker_slot.js",
 ];
 
 /// Unpacks the files below `base` and gives their folder.
@@ -72,12 +81,10 @@ mod tests {
     fn a_changed_file_is_mended() {
         let base = tempfile::tempdir().unwrap();
         let folder = unpack(Some(base.path())).unwrap();
-        fs::write(folder.join("worker.js"), "broken").unwrap();
+        let (name, content) = FILES[0];
+        fs::write(folder.join(name), "broken").unwrap();
         assert_eq!(unpack(Some(base.path())).unwrap(), folder);
-        assert_eq!(
-            fs::read_to_string(folder.join("worker.js")).unwrap(),
-            FILES[2].1
-        );
+        assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), content);
     }
 
     #[test]

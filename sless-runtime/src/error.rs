@@ -15,7 +15,7 @@ pub enum Reason {
     /// Importing the handler's module failed: a syntax error, an exception, a missing dependency
     /// or a missing module.
     HandlerImport,
-    /// The handler does not take one or two arguments.
+    /// The handler cannot be called with one or two arguments.
     HandlerSignature,
     /// The module has no such function, or the name is no function.
     HandlerMissing,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -60,9 +60,13 @@ pub(crate) async fn launch(
     let (log, theirs) = pair().map_err(host)?;
     inherited.push(theirs);
     let mut streams = Vec::with_capacity(config.concurrency);
+    let mut doubles = Vec::new();
     for _ in 0..config.concurrency {
         let (stream, theirs) = pair().map_err(host)?;
         inherited.push(theirs);
+        if config.language == Language::Node {
+            doubles.push(stream.as_fd().try_clone_to_owned().map_err(host)?);
+        }
         streams.push(stream);
     }
 
@@ -122,6 +126,7 @@ pub(crate) async fn launch(
                 child,
                 Arc::clone(&worker),
                 control,
+                doubles,
                 readers,
                 Arc::clone(tail),
             );
@@ -316,16 +321,22 @@ fn refusal(word: &str) -> Reason {
 }
 
 /// Waits for a worker's end and tells it. Holds the control socket, whose end the worker takes as
-/// the order to end.
+/// the order to end, and doubles of the slots' sockets: Node cannot keep its subprocesses from
+/// inheriting the other ends, so that a subprocess may hold them open after its death.
 async fn tend(
     mut child: Child,
     worker: Arc<Worker>,
     control: UnixStream,
+    doubles: Vec<OwnedFd>,
     mut readers: JoinSet<()>,
     tail: Arc<Tail>,
 ) {
     let status = child.wait().await;
     worker.reaped();
+    for double in &doubles {
+        // It fails where the other end is closed, as it should be.
+        let _ = rustix::net::shutdown(double, rustix::net::Shutdown::Both);
+    }
     drain(&mut readers).await;
     worker.ended(exit(status, &tail));
     drop(control);

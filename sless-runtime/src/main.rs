@@ -35,6 +35,7 @@ fn main() -> ExitCode {
 
 fn run(settings: &Settings, serving: bool) -> Result<u8, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.threads()?)
         .enable_all()
         .build()?;
     let code = runtime.block_on(async {

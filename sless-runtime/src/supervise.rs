@@ -266,6 +266,8 @@ impl Supervisor {
         let workers = self.shared.workers();
         for worker in &workers {
             worker.signal_group(Signal::TERM);
+            // The end of its slots wakes a Python whose signal came just before it began to wait.
+            self.shared.pool.purge(worker);
         }
         let gone = async {
             for worker in &workers {

@@ -5,26 +5,17 @@ import os
 from io import BytesIO
 
 import sless_worker
-from sless_worker import (
-    CALL,
-    CANCEL,
-    END,
-    HEADER,
+from sless_worker import CALL, CANCEL, END, HEADER, Cancelled, _SMALL
+from sless_worker_answer import (
     Answer,
-    BadEvent,
-    Cancelled,
-    Context,
-    _current,
-    _header,
-    _SMALL,
     data_frame,
     error_answer,
     fail_frame,
-    flush_lines,
-    log_error,
-    make_event,
+    header,
     piece_bytes,
 )
+from sless_worker_call import BadEvent, Context, make_event
+from sless_worker_log import current, flush_lines, log_error
 
 _READ = 1 << 18
 # Pieces of a streamed request body that wait for the handler.
@@ -120,7 +111,7 @@ class _Slot:
     def _frames(self, data):
         at, size = 0, len(data)
         while size - at >= HEADER:
-            _, kind, flags, _, length = _header.unpack_from(data, at)
+            _, kind, flags, _, length = header.unpack_from(data, at)
             end = at + HEADER + length
             if end > size:
                 break
@@ -171,7 +162,7 @@ class _Slot:
         self._task = self.loop.create_task(self._run(call, body))
 
     async def _run(self, call, body):
-        _current.set(call)
+        current.set(call)
         handler = self.handler
         begun = [False]
         try:

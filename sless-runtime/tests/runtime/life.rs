@@ -234,3 +234,20 @@ async fn a_launcher_can_stand_in_front() {
         "yes"
     );
 }
+
+#[tokio::test]
+async fn a_subprocess_that_outlives_its_worker_holds_no_call_up() {
+    let instance = instance("outlives");
+    let code = "exports.handle = (event) => { require('child_process').spawn('sleep', ['600'], { detached: true, stdio: 'ignore' }); process.exit(5); };";
+    let function = Function::new(Node, code).with(|config| config.instance = instance.clone());
+    let host = function.start().await;
+    let began = Instant::now();
+    let error = call(&host, json_event(&json!({}))).await.unwrap_err();
+    assert!(error.to_string().contains("status 5"), "{error}");
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    host.drain(PATIENCE).await;
+    // It left the process group, so it is found by the mark.
+    for pid in processes_of(&instance) {
+        kill(pid);
+    }
+}

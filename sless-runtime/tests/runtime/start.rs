@@ -89,18 +89,6 @@ async fn a_wrong_handler_fails_the_start() {
         ),
         (
             Node,
-            "exports.handle = () => 1;",
-            Reason::HandlerSignature,
-            "0",
-        ),
-        (
-            Node,
-            "exports.handle = async function named( /* none */ ) {};",
-            Reason::HandlerSignature,
-            "0",
-        ),
-        (
-            Node,
             "exports.handle = (a, b, c) => 1;",
             Reason::HandlerSignature,
             "3",
@@ -108,7 +96,10 @@ async fn a_wrong_handler_fails_the_start() {
         (Node, "process.exit(4);", Reason::Crash, "status 4"),
     ];
     for (language, code, reason, part) in cases {
-        let error = Function::new(language, code).try_start().await.unwrap_err();
+        let function = Function::new(language, code);
+        let Err(error) = function.try_start().await else {
+            panic!("it started: {code}");
+        };
         assert_eq!(error.reason, reason, "{code}: {error}");
         assert!(error.message.contains(part), "{code}: {error}");
         if reason == Reason::HandlerImport {
@@ -175,6 +166,8 @@ async fn one_and_two_parameters_are_right() {
             "import functools\ndef f(x, event): return x\nhandle = functools.partial(f, 1)",
         ),
         (Python, "async def handle(event):\n    yield '1'"),
+        // JavaScript calls a function with more arguments than it names.
+        (Node, "exports.handle = () => 1;"),
         (Node, "exports.handle = (event) => 1;"),
         (Node, "exports.handle = event => 1;"),
         (
