@@ -127,9 +127,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        PutOptions, Storage, StorageKey, VirtualClock, bytes_stream,
+        Body, CallContext, PutOptions, Scheduler, Storage, StorageKey, VirtualClock, bytes_stream,
         decorate::{Fault, FaultRule, Faults},
-        memory::MemoryStorage,
+        memory::{MemoryScheduler, MemoryStorage},
     };
 
     #[derive(Clone, Default)]
@@ -148,13 +148,21 @@ mod tests {
         }
     }
 
+    // The only test in this binary that traces: `tracing` decides once, for all threads, whether
+    // somebody listens to an event, and a test without a listener could come in between.
     #[tokio::test]
     async fn each_call_is_told_with_its_outcome_and_without_its_content() {
         let clock = VirtualClock::default();
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let faults = Faults::seeded(0, Arc::clone(&shared));
         let storage = Fault::new(MemoryStorage::new(Arc::clone(&shared)), &faults);
-        let storage = Trace::new(storage, "memory", shared);
+        let storage = Trace::new(storage, "memory", Arc::clone(&shared));
+        let scheduler = Trace::new(
+            MemoryScheduler::new(shared),
+            "memory",
+            Arc::new(clock.clone()),
+        );
+        let workload = crate::memory::test_workload(0, 1);
         faults.add(FaultRule::on("storage.delete").failing(ErrorKind::Unavailable));
         faults.add(FaultRule::on("storage.put").delayed(Duration::from_millis(3)));
         let key = StorageKey::new("functions/a").expect("a key");
@@ -179,6 +187,14 @@ mod tests {
             faults.add(FaultRule::on("storage.head").hanging());
             let hanging = Box::pin(storage.head(&key));
             drop(futures::FutureExt::now_or_never(hanging));
+            scheduler.apply(&workload).await.expect("off");
+            let invoker = scheduler.invoker(&workload.function).await.expect("there");
+            let context = CallContext::new("r", Duration::from_secs(1));
+            let request = http::Request::new(Body::empty());
+            invoker
+                .invoke(request, &context)
+                .await
+                .expect_err("it is off");
         };
         let calls = tokio::spawn(calls.with_subscriber(subscriber));
         clock.advance(Duration::from_millis(3)).await;
@@ -211,12 +227,23 @@ mod tests {
                 "outcome=\"unavailable\" reason=\"fault_injected\"",
             ],
             ["DEBUG", "operation=\"storage.head\"", "outcome=\"dropped\""],
+            [
+                "DEBUG",
+                "operation=\"scheduler.apply\" subject=n/f",
+                "outcome=\"ok\"",
+            ],
+            ["DEBUG", "operation=\"scheduler.invoker\"", "outcome=\"ok\""],
+            [
+                " WARN",
+                "operation=\"scheduler.invoke\"",
+                "reason=\"scaled_to_zero\"",
+            ],
         ]) {
             for part in parts {
                 assert!(line.contains(part), "{part} is not in {line}");
             }
         }
-        assert_eq!(ends.len(), 4, "{told}");
+        assert_eq!(ends.len(), 7, "{told}");
         assert!(!told.contains("a secret"));
     }
 }

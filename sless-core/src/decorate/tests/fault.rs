@@ -154,7 +154,7 @@ async fn a_stream_of_hints_that_lags_is_told_to_look_at_everything() {
 }
 
 #[tokio::test]
-async fn calls_of_functions_are_surrounded_only_by_faults_and_traces() {
+async fn calls_of_functions_meet_faults_and_neither_time_outs_nor_retries() {
     use crate::{Scheduler, memory::MemoryScheduler};
 
     let bench = Bench::new();
@@ -166,7 +166,6 @@ async fn calls_of_functions_are_surrounded_only_by_faults_and_traces() {
         },
     );
     let scheduler = Fault::new(scheduler, &bench.faults);
-    let scheduler = Trace::new(scheduler, "memory", bench.shared_clock());
     let config = TimeoutConfig::new(SECOND);
     let scheduler = Timeout::new(scheduler, config, bench.shared_clock());
     let scheduler = Retry::new(scheduler, RetryConfig::default(), bench.shared_clock());
