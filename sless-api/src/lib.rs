@@ -58,7 +58,7 @@ pub use log::{LogLine, LogQuery, LogSource};
 pub use namespace::{Ensured, EnsuredStatus};
 pub use page::{ListQuery, Page};
 pub use queue::{DeadLetter, Published, Purged, Redrive, Redriven};
-pub use receipt::{Receipt, RemovedItem};
+pub use receipt::{LeftItem, Receipt, RemovedItem};
 pub use trigger::{
     CreateTrigger, CronPolicies, Delivery, MissedRuns, Overlap, PatchTrigger, Trigger, TriggerType,
 };

@@ -89,7 +89,7 @@ pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Fun
         phase: phase(status.phase),
         reason: filled(&status.reason),
         message: filled(&status.message),
-        code_sha256: spec.code_sha256.map(|digest| digest.to_string()),
+        code_sha256: spec.code_sha256.map(|digest| digest.hex()),
         s3_key: spec.s3_key,
         image: status.artifact.map(|artifact| artifact.reference),
         last_built_at: status.last_built_at,

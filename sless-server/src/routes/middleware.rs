@@ -27,6 +27,8 @@ pub(super) async fn measure(
     };
     let method = method.to_owned();
     let span = tracing::info_span!("request", %method, path = request.uri().path());
+    #[cfg(feature = "otel")]
+    crate::telemetry::follow_trace(&span, request.headers());
     let began = Instant::now();
     let response = next.run(request).instrument(span.clone()).await;
     let took = began.elapsed();

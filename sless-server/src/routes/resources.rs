@@ -37,10 +37,10 @@ pub(super) async fn delete(
     let catalog = &state.sless.backends().catalog;
     let uid = catalog.get(&key).await?.metadata().uid.clone();
     let receipt = state.sless.delete(&key).await?;
-    let complete = match catalog.get(&key).await {
+    let gone = match catalog.get(&key).await {
         // Of the same name, and another one.
         Ok(object) => object.metadata().uid != uid,
         Err(error) => error.is_not_found(),
     };
-    Ok(Json(receipt_view(&key, receipt, complete)))
+    Ok(Json(receipt_view(&key, receipt, gone)))
 }

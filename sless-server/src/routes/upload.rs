@@ -48,7 +48,7 @@ pub(super) async fn upload(
     let result = UploadResult {
         name: named.name.to_string(),
         namespace: named.namespace.to_string(),
-        code_sha256: upload.digest.to_string(),
+        code_sha256: upload.digest.hex(),
         phase: convert::phase(function.status.phase),
         verdict: verdict(&upload),
         s3_key: upload.s3_key,

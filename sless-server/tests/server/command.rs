@@ -93,11 +93,16 @@ struct Running {
 
 impl Running {
     fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    fn start_with(data: &Path, given: &[(&str, &str)]) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap().to_string();
         drop(free);
         let child = command(data)
             .env("SLESS_LISTEN", &address)
+            .envs(given.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -184,4 +189,37 @@ fn a_port_that_is_taken_is_named() {
     let (output, _, err) = run(command(folder.path()).env("SLESS_LISTEN", &address));
     assert_eq!(output.status.code(), Some(1));
     assert!(err.contains(&format!("SLESS_LISTEN is {address}")), "{err}");
+}
+
+/// Spans reach a collector, and a call's trace is the caller's.
+#[cfg(feature = "otel")]
+#[test]
+fn traces_are_sent_to_the_collector() {
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start_with(folder.path(), &[("SLESS_OTLP_ENDPOINT", &endpoint)]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let lines = format!("traceparent: 00-{trace}-00f067aa0ba902b7-01\r\n");
+    server.get("/fn/n/absent", &lines).unwrap();
+    let wanted: Vec<u8> = (0..16)
+        .map(|byte| u8::from_str_radix(&trace[2 * byte..2 * byte + 2], 16).unwrap())
+        .collect();
+    let began = Instant::now();
+    let mut seen = Vec::new();
+    while !seen.windows(16).any(|window| window == wanted) {
+        assert!(began.elapsed() < DEADLINE, "no span of the trace in time");
+        let (mut stream, _) = collector.accept().unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
+        let mut piece = [0; 16 * 1024];
+        // The collector's answer comes once nothing more is sent.
+        while let Ok(count @ 1..) = stream.read(&mut piece) {
+            seen.extend_from_slice(&piece[..count]);
+        }
+        let _ =
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    }
+    assert!(String::from_utf8_lossy(&seen).contains("POST /v1/traces"));
 }

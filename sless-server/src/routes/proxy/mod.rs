@@ -26,6 +26,8 @@ pub(super) async fn call(State(state): State<AppState>, request: Request) -> Res
             head.uri = target.tail;
             fields::clean_request(&mut head.headers);
             trace::trace_parent(&mut head.headers);
+            #[cfg(feature = "otel")]
+            crate::telemetry::hand_on_trace(&mut head.headers);
             // What was known of this connection is nothing that the function may see.
             head.extensions.clear();
             let request = axum::http::Request::from_parts(head, sless_core::Body::wrap(body));

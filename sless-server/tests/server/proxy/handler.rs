@@ -16,6 +16,14 @@ use sless_core::{
 /// The marks of calls that were dropped before they ended.
 static LEFT: LazyLock<Mutex<Vec<String>>> = LazyLock::new(Mutex::default);
 
+/// The marks of calls that may go on.
+static RELEASED: LazyLock<Mutex<Vec<String>>> = LazyLock::new(Mutex::default);
+
+/// Lets a call with this mark go on.
+pub(crate) fn release(mark: &str) {
+    RELEASED.lock().unwrap().push(mark.to_owned());
+}
+
 /// Whether a call with this mark was dropped.
 pub(crate) fn has_left(mark: &str) -> bool {
     LEFT.lock().unwrap().iter().any(|left| left == mark)
@@ -107,11 +115,15 @@ pub(crate) async fn handle(request: http::Request<Body>, context: HandlerContext
             answer(200, format!("{trailers:?}"))
         }
         "/cut" => {
-            let pieces = [
-                Ok("first".into()),
-                Err(Error::new(ErrorKind::Interrupted, "the function died")),
-            ];
-            answer(200, Body::from_stream(futures::stream::iter(pieces)))
+            let first = futures::stream::iter([Ok("first".into())]);
+            // Not before the client has seen the beginning.
+            let cut = futures::stream::once(async move {
+                while !RELEASED.lock().unwrap().contains(&mark) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(Error::new(ErrorKind::Interrupted, "the function died"))
+            });
+            answer(200, Body::from_stream(first.chain(cut)))
         }
         "/never" => {
             let _mark = Mark(mark);

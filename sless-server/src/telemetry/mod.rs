@@ -8,6 +8,12 @@ use tracing_subscriber::{
 
 use crate::settings::{LogFormat, LogSettings};
 
+#[cfg(feature = "otel")]
+mod export;
+
+#[cfg(feature = "otel")]
+pub(crate) use export::{follow_trace, hand_on_trace};
+
 /// Why logging cannot begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -87,37 +93,5 @@ impl Drop for Telemetry {
         {
             tracing::warn!(%error, "the last traces were not sent");
         }
-    }
-}
-
-#[cfg(feature = "otel")]
-mod export {
-    use opentelemetry::trace::TracerProvider;
-    use opentelemetry_otlp::{ExporterBuildError, WithExportConfig};
-    use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
-    use tracing::Subscriber;
-    use tracing_subscriber::{Layer, registry::LookupSpan};
-
-    pub(super) fn provider(endpoint: &str) -> Result<SdkTracerProvider, ExporterBuildError> {
-        let exporter = opentelemetry_otlp::SpanExporter::builder()
-            .with_http()
-            .with_endpoint(format!("{endpoint}/v1/traces"))
-            .build()?;
-        let resource = Resource::builder()
-            .with_service_name("sless-server")
-            .build();
-        Ok(SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
-            .with_resource(resource)
-            .build())
-    }
-
-    pub(super) fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
-    where
-        S: Subscriber + for<'span> LookupSpan<'span>,
-    {
-        tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer("sless-server"))
-            .with_filter(tracing_subscriber::filter::LevelFilter::INFO)
     }
 }
