@@ -127,7 +127,7 @@ macro_rules! ensure_eq {
 }
 
 /// A value in a violation, cut where it is long.
-pub(crate) fn shown(value: &impl fmt::Debug) -> String {
+pub(crate) fn shown(value: &(impl fmt::Debug + ?Sized)) -> String {
     const CHARACTERS: usize = 600;
     let text = format!("{value:?}");
     match text.char_indices().nth(CHARACTERS) {

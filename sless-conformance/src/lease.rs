@@ -104,7 +104,11 @@ mod clauses_of {
     pub(super) async fn one_of_several_at_once_gets_it(case: &Case<'_>) -> Outcome {
         let mut tasks = Vec::new();
         for number in 0..16 {
-            let lease = if number % 2 == 0 { case.one.clone() } else { case.other.clone() };
+            let lease = if number % 2 == 0 {
+                case.one.clone()
+            } else {
+                case.other.clone()
+            };
             let name = format!("{}-raced", case.name);
             tasks.push(tokio::spawn(async move {
                 let holder = format!("holder-{number}");
@@ -113,19 +117,28 @@ mod clauses_of {
         }
         let mut holders = Vec::new();
         for task in tasks {
-            let (grant, holder) = task.await.map_err(|error| Violation::new(error.to_string()))?;
+            let (grant, holder) = task
+                .await
+                .map_err(|error| Violation::new(error.to_string()))?;
             if grant.while_("acquiring")?.is_some() {
                 holders.push(holder);
             }
         }
         ensure!(holders.len() == 1, "{holders:?} hold it at once");
-        Ok(case.one.release(&format!("{}-raced", case.name), &holders[0]).await?)
+        Ok(case
+            .one
+            .release(&format!("{}-raced", case.name), &holders[0])
+            .await?)
     }
 
     pub(super) async fn renewing_keeps_the_token(case: &Case<'_>) -> Outcome {
         let first = case.take(LONG).await?;
         for _ in 0..3 {
-            ensure_eq!(case.take(LONG).await?, first, "the grant of a holder that renews");
+            ensure_eq!(
+                case.take(LONG).await?,
+                first,
+                "the grant of a holder that renews"
+            );
         }
         Ok(())
     }
@@ -153,7 +166,9 @@ mod clauses_of {
             }
             case.other.release(&case.name, "other").await?;
         }
-        Err(Violation::new("this machine is too busy to renew a lease in time"))
+        Err(Violation::new(
+            "this machine is too busy to renew a lease in time",
+        ))
     }
 
     pub(super) async fn an_expired_lease_goes_to_another_with_a_higher_token(
@@ -166,8 +181,14 @@ mod clauses_of {
             case.try_other(LONG).await?.ok_or("nothing yet")
         });
         let waited = clock.elapsed() - begun;
-        ensure!(waited >= SHORT * 9 / 10, "another one got it after {waited:?} of {SHORT:?}");
-        ensure!(second.token > first.token, "{second:?} came after {first:?}");
+        ensure!(
+            waited >= SHORT * 9 / 10,
+            "another one got it after {waited:?} of {SHORT:?}"
+        );
+        ensure!(
+            second.token > first.token,
+            "{second:?} came after {first:?}"
+        );
         let late = case.one.acquire(&case.name, "one", LONG).await?;
         ensure_eq!(late, None, "what the first one gets when it comes back");
         Ok(())
@@ -181,10 +202,16 @@ mod clauses_of {
             case.one.release(&case.name, "one").await?;
             let other = case.try_other(LONG).await?;
             let other = other.ok_or_else(|| Violation::new("a released lease was refused"))?;
-            ensure!(other.token > last.token, "{other:?} came after {last:?} in round {round}");
+            ensure!(
+                other.token > last.token,
+                "{other:?} came after {last:?} in round {round}"
+            );
             case.other.release(&case.name, "other").await?;
             last = case.take(LONG).await?;
-            ensure!(last.token > other.token, "{last:?} came after {other:?} in round {round}");
+            ensure!(
+                last.token > other.token,
+                "{last:?} came after {other:?} in round {round}"
+            );
         }
         Ok(())
     }
@@ -194,7 +221,11 @@ mod clauses_of {
         case.other.release(&case.name, "other").await?;
         let first = case.take(LONG).await?;
         case.other.release(&case.name, "other").await?;
-        ensure_eq!(case.try_other(LONG).await?, None, "what the one gets that released it");
+        ensure_eq!(
+            case.try_other(LONG).await?,
+            None,
+            "what the one gets that released it"
+        );
         ensure_eq!(case.take(LONG).await?, first, "the grant of the holder");
         Ok(())
     }
@@ -205,7 +236,11 @@ mod clauses_of {
         let grant = case.other.acquire(&name, "other", LONG).await?;
         ensure!(grant.is_some(), "the lease of another name was refused");
         case.other.release(&name, "other").await?;
-        ensure_eq!(case.try_other(LONG).await?, None, "what another one gets of the first");
+        ensure_eq!(
+            case.try_other(LONG).await?,
+            None,
+            "what another one gets of the first"
+        );
         Ok(())
     }
 }

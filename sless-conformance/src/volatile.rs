@@ -24,33 +24,48 @@ pub struct Volatile<T: ?Sized> {
 impl Volatile<dyn Storage> {
     /// Of a storage that keeps its bodies in the memory of this process.
     pub fn storage(storage: impl Storage) -> Self {
-        Self { backend: Arc::new(storage), outside: false }
+        Self {
+            backend: Arc::new(storage),
+            outside: false,
+        }
     }
 
     /// Of a storage that keeps its bodies elsewhere: they have to stream.
     pub fn streaming_storage(storage: impl Storage) -> Self {
-        Self { backend: Arc::new(storage), outside: true }
+        Self {
+            backend: Arc::new(storage),
+            outside: true,
+        }
     }
 }
 
 impl Volatile<dyn Catalog> {
     /// Of a catalog.
     pub fn catalog(catalog: impl Catalog) -> Self {
-        Self { backend: Arc::new(catalog), outside: false }
+        Self {
+            backend: Arc::new(catalog),
+            outside: false,
+        }
     }
 }
 
 impl Volatile<dyn InvocationLog> {
     /// Of an invocation log.
     pub fn invocation_log(log: impl InvocationLog) -> Self {
-        Self { backend: Arc::new(log), outside: false }
+        Self {
+            backend: Arc::new(log),
+            outside: false,
+        }
     }
 }
 
 impl Volatile<dyn Lease> {
     /// Of a lease between the parts of one process.
     pub fn lease(lease: impl Lease) -> Self {
-        Self { backend: Arc::new(lease), outside: false }
+        Self {
+            backend: Arc::new(lease),
+            outside: false,
+        }
     }
 }
 

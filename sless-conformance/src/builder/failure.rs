@@ -1,6 +1,8 @@
 //! Builds that fail, take too long or are called off.
 
-use sless_core::{BuildRequest, BuildStatus, PutOptions, StorageKey, bytes_stream, reason};
+use sless_core::{
+    BuildRequest, BuildStatus, ErrorKind, LogOptions, PutOptions, StorageKey, bytes_stream, reason,
+};
 
 use super::{
     Case,
@@ -9,7 +11,7 @@ use super::{
 use crate::{
     Outcome, Violation,
     bytes::pattern,
-    clause::{While as _, ensure, ensure_eq},
+    clause::{While as _, ensure, ensure_eq, refused},
     harness::{eventually, when},
 };
 
@@ -159,6 +161,8 @@ pub(super) async fn a_cancelled_build_begins_anew(case: &Case<'_>) -> Outcome {
     let task = begin(case, &request).await?;
     let builder = case.builder().await?;
     builder.cancel(&request.id).await.while_("cancelling")?;
+    let log = builder.logs(&request.id, &LogOptions::default()).await;
+    refused(log, ErrorKind::NotFound, "the log of a cancelled build")?;
     eventually!(case.harness, "the call that was under way ends", {
         when(task.is_finished(), "it goes on")
     });
@@ -167,7 +171,13 @@ pub(super) async fn a_cancelled_build_begins_anew(case: &Case<'_>) -> Outcome {
         .cancel(&request.id)
         .await
         .while_("cancelling again")?;
-    case.built(&request).await.map(drop)
+    let reads = case.contexts.reads();
+    case.built(&request).await?;
+    ensure!(
+        case.contexts.reads() > reads,
+        "the next ensure did not begin anew"
+    );
+    Ok(())
 }
 
 pub(super) async fn cancelling_what_is_not_under_way_changes_nothing(case: &Case<'_>) -> Outcome {

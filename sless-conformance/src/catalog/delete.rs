@@ -97,6 +97,11 @@ pub(super) async fn the_last_finalizer_lets_an_object_go(case: &Case<'_>) -> Out
     for kind in Kind::ALL {
         let object = held(case, kind, 2).await?;
         let mut marked = case.delete(&object.key()).await?;
+        ensure_eq!(
+            marked.metadata().finalizers,
+            FINALIZERS,
+            "the finalizers of a marked object"
+        );
         marked.metadata_mut().finalizers.remove(0);
         let mut less = case.update(marked).await?;
         ensure_eq!(

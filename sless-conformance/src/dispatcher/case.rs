@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use sless_core::{
-    DeadLetter, DeadLetterQuery, DeadLetterSelection, Delivery, DeliveryOptions, Dispatcher,
-    Disposition, EventSink, Message, Namespace, Result, Subscription, TriggerId, Uid,
+    DeadLetter, DeadLetterQuery, Delivery, DeliveryOptions, Dispatcher, Disposition, EventSink,
+    Message, Namespace, Result, Subscription, TriggerId, Uid,
 };
 
 use super::{DispatcherHarness, RecordingSink};
@@ -29,20 +29,36 @@ pub(crate) struct Case<'a> {
 impl<'a> Case<'a> {
     pub(super) async fn open(harness: &'a dyn DispatcherHarness) -> Result<Self, Violation> {
         let namespace = unique::namespace()?;
-        Ok(Self { harness, namespace, triggers: Mutex::default(), queues: Mutex::default() })
+        Ok(Self {
+            harness,
+            namespace,
+            triggers: Mutex::default(),
+            queues: Mutex::default(),
+        })
     }
 
     pub(super) async fn close(&self) -> Outcome {
         let dispatcher = self.dispatcher().await?;
-        let triggers = self.triggers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let triggers = self
+            .triggers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for trigger in triggers {
-            self.passing(dispatcher.remove(&trigger)).await.while_("cleaning up")?;
-            let all = DeadLetterSelection::All;
-            self.passing(dispatcher.purge(&trigger, &all)).await.while_("cleaning up")?;
+            self.passing(dispatcher.forget(&trigger))
+                .await
+                .while_("cleaning up")?;
         }
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let queues = self
+            .queues
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for (namespace, queue) in queues {
-            self.harness.remove_queue(&namespace, &queue).await.while_("cleaning up")?;
+            self.harness
+                .remove_queue(&namespace, &queue)
+                .await
+                .while_("cleaning up")?;
         }
         Ok(self.harness.clean_up().await?)
     }
@@ -76,13 +92,21 @@ impl<'a> Case<'a> {
         if !queues.contains(&place) {
             queues.push(place);
         }
-        self.triggers.lock().unwrap_or_else(PoisonError::into_inner).push(trigger.clone());
+        self.triggers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(trigger.clone());
         let delivery = DeliveryOptions {
             min_backoff_ms: 10,
             max_backoff_ms: 1_000,
             ..DeliveryOptions::default()
         };
-        Ok(Subscription { trigger, generation: 1, queue: queue.to_owned(), delivery })
+        Ok(Subscription {
+            trigger,
+            generation: 1,
+            queue: queue.to_owned(),
+            delivery,
+        })
     }
 
     /// A sink that gives these answers.
@@ -113,10 +137,18 @@ impl<'a> Case<'a> {
         sink: Arc<dyn EventSink>,
     ) -> Outcome {
         let dispatcher = self.dispatcher().await?;
-        self.passing(dispatcher.apply(subscription, sink)).await.while_("applying")?;
+        self.passing(dispatcher.apply(subscription, sink))
+            .await
+            .while_("applying")?;
         eventually!(self.harness, "the subscription is connected", {
-            let status = dispatcher.status(&subscription.trigger).await.while_("asking")?;
-            when(status.as_ref().is_some_and(|status| status.connected), status)
+            let status = dispatcher
+                .status(&subscription.trigger)
+                .await
+                .while_("asking")?;
+            when(
+                status.as_ref().is_some_and(|status| status.connected),
+                status,
+            )
         });
         Ok(())
     }
@@ -194,16 +226,23 @@ impl<'a> Case<'a> {
         trigger: &TriggerId,
         count: usize,
     ) -> Result<Vec<DeadLetter>, Violation> {
-        Ok(eventually!(self.harness, format!("there are {count} dead letters"), {
-            let letters = self.letters(trigger, 100).await?;
-            when(letters.len() == count, letters)
-        }))
+        Ok(eventually!(
+            self.harness,
+            format!("there are {count} dead letters"),
+            {
+                let letters = self.letters(trigger, 100).await?;
+                when(letters.len() == count, letters)
+            }
+        ))
     }
 }
 
 /// A message with this body.
 pub(super) fn message(body: impl Into<Bytes>) -> Message {
-    Message { body: body.into(), ..Message::default() }
+    Message {
+        body: body.into(),
+        ..Message::default()
+    }
 }
 
 fn text(message: &Message) -> String {
@@ -212,8 +251,11 @@ fn text(message: &Message) -> String {
 
 /// The bodies that came, in order of the bodies.
 pub(super) fn texts(sink: &RecordingSink) -> Vec<String> {
-    let mut texts: Vec<_> =
-        sink.calls().iter().map(|call| text(&call.delivery.message)).collect();
+    let mut texts: Vec<_> = sink
+        .calls()
+        .iter()
+        .map(|call| text(&call.delivery.message))
+        .collect();
     texts.sort_unstable();
     texts
 }

@@ -91,4 +91,7 @@ suite! {
     26 crash::messages_survive_a_reopen,
     27 crash::a_message_that_was_taken_comes_again,
     28 crash::dead_letters_survive_a_reopen,
+    29 retry::a_released_message_comes_again_uncounted,
+    30 subscription::a_new_sink_takes_over,
+    31 subscription::a_forgotten_subscription_leaves_its_queue_only,
 }

@@ -19,13 +19,20 @@ use crate::{
 };
 
 fn again(after: Duration) -> Disposition {
-    Disposition::Retry { after, reason: "the sink of this test is not ready".to_owned() }
+    Disposition::Retry {
+        after,
+        reason: "the sink of this test is not ready".to_owned(),
+    }
 }
 
 pub(super) async fn attempts_are_counted(case: &Case<'_>) -> Outcome {
     let subscription = case.subscription()?;
     let sink = case.sink(|delivery| {
-        if delivery.attempt < 5 { again(Duration::from_millis(20)) } else { Disposition::Done }
+        if delivery.attempt < 5 {
+            again(Duration::from_millis(20))
+        } else {
+            Disposition::Done
+        }
     });
     case.apply(&subscription, &sink).await?;
     let mut sent = message("again");
@@ -36,8 +43,17 @@ pub(super) async fn attempts_are_counted(case: &Case<'_>) -> Outcome {
     let attempts: Vec<_> = calls.iter().map(|call| call.delivery.attempt).collect();
     ensure_eq!(attempts, [1, 2, 3, 4, 5], "the attempts of one message");
     for call in &calls {
-        ensure_eq!(&call.delivery.message.body[..], b"again", "the body of a later attempt");
-        let header = call.delivery.message.headers.get("x-one").map(String::as_str);
+        ensure_eq!(
+            &call.delivery.message.body[..],
+            b"again",
+            "the body of a later attempt"
+        );
+        let header = call
+            .delivery
+            .message
+            .headers
+            .get("x-one")
+            .map(String::as_str);
         ensure_eq!(header, Some("1"), "a header of a later attempt");
     }
     Ok(())
@@ -59,24 +75,30 @@ pub(super) async fn a_retry_waits_its_time(case: &Case<'_>) -> Outcome {
         let waited = times[at + 1] - times[at];
         // A broker may count in whole milliseconds.
         let least = Duration::from_millis(least - 2);
-        ensure!(waited >= least, "it came again after {waited:?}, sooner than {least:?}");
+        ensure!(
+            waited >= least,
+            "it came again after {waited:?}, sooner than {least:?}"
+        );
     }
     Ok(())
 }
 
 pub(super) async fn a_waiting_retry_holds_nobody_up(case: &Case<'_>) -> Outcome {
     let subscription = case.subscription()?;
-    let sink = case.sink(|delivery| match (&delivery.message.body[..], delivery.attempt) {
-        (b"waits", 1) => again(Duration::from_secs(3)),
-        _ => Disposition::Done,
-    });
+    let sink = case.sink(
+        |delivery| match (&delivery.message.body[..], delivery.attempt) {
+            (b"waits", 1) => again(Duration::from_secs(3)),
+            _ => Disposition::Done,
+        },
+    );
     case.apply(&subscription, &sink).await?;
     case.publish(&subscription, message("waits")).await?;
     eventually!(case.harness, "the first attempt has failed", {
         let calls = sink.calls().len();
         when(calls == 1 && sink.at_once() == 0, calls)
     });
-    case.publish_all(&subscription, ["next", "after"].map(str::to_owned)).await?;
+    case.publish_all(&subscription, ["next", "after"].map(str::to_owned))
+        .await?;
     eventually!(case.harness, "all are handled in the end", {
         let calls = sink.calls().len();
         when(calls >= 4, calls)
@@ -101,7 +123,11 @@ struct Panicking {
 impl EventSink for Panicking {
     async fn deliver(&self, delivery: Delivery) -> Disposition {
         let fewer = |left: u32| left.checked_sub(1);
-        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
+        if self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
+            .is_ok()
+        {
             // Unwinds as a panic does, without its noise.
             std::panic::resume_unwind(Box::new("the sink of this test panics"));
         }
@@ -111,10 +137,47 @@ impl EventSink for Panicking {
 
 pub(super) async fn a_sink_that_panics_gets_the_message_again(case: &Case<'_>) -> Outcome {
     let (subscription, inner) = (case.subscription()?, case.handling());
-    let sink = Panicking { left: AtomicU32::new(2), inner: inner.clone() };
+    let sink = Panicking {
+        left: AtomicU32::new(2),
+        inner: inner.clone(),
+    };
     case.apply_any(&subscription, Arc::new(sink)).await?;
-    case.publish_all(&subscription, ["one", "two", "three"].map(str::to_owned)).await?;
+    case.publish_all(&subscription, ["one", "two", "three"].map(str::to_owned))
+        .await?;
     let found = case.bodies(&inner, 3).await?;
-    ensure_eq!(found, ["one", "three", "two"], "what was handled after two panics");
+    ensure_eq!(
+        found,
+        ["one", "three", "two"],
+        "what was handled after two panics"
+    );
+    Ok(())
+}
+
+pub(super) async fn a_released_message_comes_again_uncounted(case: &Case<'_>) -> Outcome {
+    let (subscription, calls) = (case.subscription()?, Arc::new(AtomicU32::new(0)));
+    let sink = case.sink(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 | 1 => Disposition::Release,
+        2 => again(Duration::from_millis(10)),
+        3 => Disposition::Release,
+        _ => Disposition::Done,
+    });
+    case.apply(&subscription, &sink).await?;
+    case.publish(&subscription, message("released")).await?;
+    case.bodies(&sink, 5).await?;
+    let attempts: Vec<_> = sink
+        .calls()
+        .iter()
+        .map(|call| call.delivery.attempt)
+        .collect();
+    ensure_eq!(
+        attempts,
+        [1, 1, 1, 2, 2],
+        "the attempts of a message that is released"
+    );
+    ensure_eq!(
+        case.letters(&subscription.trigger, 10).await?,
+        [],
+        "its dead letters"
+    );
     Ok(())
 }

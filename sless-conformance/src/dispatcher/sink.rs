@@ -62,7 +62,10 @@ impl RecordingSink {
 
     /// The calls so far, in the order in which they came.
     pub fn calls(&self) -> Vec<Recorded> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// How many calls have not answered yet.
@@ -78,7 +81,9 @@ impl RecordingSink {
 
 impl fmt::Debug for RecordingSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordingSink").field("calls", &self.calls()).finish_non_exhaustive()
+        f.debug_struct("RecordingSink")
+            .field("calls", &self.calls())
+            .finish_non_exhaustive()
     }
 }
 
@@ -97,8 +102,14 @@ impl EventSink for RecordingSink {
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         let _call = Call(&self.at_once);
         self.most_at_once.fetch_max(now, Ordering::SeqCst);
-        let recorded = Recorded { delivery: delivery.clone(), at: self.clock.elapsed() };
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(recorded);
+        let recorded = Recorded {
+            delivery: delivery.clone(),
+            at: self.clock.elapsed(),
+        };
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(recorded);
         // Others get a turn in any case, so that calls at once are seen as such.
         tokio::task::yield_now().await;
         // An error would mean that the sink itself is gone.

@@ -13,11 +13,19 @@ use crate::{
 
 pub(super) async fn an_appended_record_is_read_back_whole(case: &Case<'_>) -> Outcome {
     let mut records = case.records(6)?;
-    let origins =
-        [Origin::Http, Origin::Cron, Origin::Event, Origin::Job, Origin::Direct, Origin::Http];
+    let origins = [
+        Origin::Http,
+        Origin::Cron,
+        Origin::Event,
+        Origin::Job,
+        Origin::Direct,
+        Origin::Http,
+    ];
     for (record, origin) in records.iter_mut().zip(origins) {
         record.origin = origin;
-        record.cause = (origin != Origin::Http).then(|| unique::name("cause")).transpose()?;
+        record.cause = (origin != Origin::Http)
+            .then(|| unique::name("cause"))
+            .transpose()?;
     }
     records[1].attempt = 5;
     records[2].status = 504;
@@ -29,7 +37,11 @@ pub(super) async fn an_appended_record_is_read_back_whole(case: &Case<'_>) -> Ou
     ensure_eq!(case.all(case.query()?).await?, records, "the records");
     // Nothing is appended to.
     case.append(&[]).await?;
-    ensure_eq!(case.all(case.query()?).await?, records, "the records after an empty batch");
+    ensure_eq!(
+        case.all(case.query()?).await?,
+        records,
+        "the records after an empty batch"
+    );
     Ok(())
 }
 
@@ -51,7 +63,11 @@ pub(super) async fn a_large_batch_is_kept(case: &Case<'_>) -> Outcome {
     let records = case.records(RECORDS)?;
     case.append(&records).await?;
     let found = case.all(case.query()?).await?;
-    ensure!(ids(&found) == ids(&records), "{} of {RECORDS} records are given", found.len());
+    ensure!(
+        ids(&found) == ids(&records),
+        "{} of {RECORDS} records are given",
+        found.len()
+    );
     Ok(())
 }
 
@@ -61,8 +77,16 @@ pub(super) async fn records_survive_a_reopen(case: &Case<'_>) -> Outcome {
     if !case.harness.reopen().await? {
         return Ok(());
     }
-    ensure_eq!(case.all(case.query()?).await?, records, "the records after a reopen");
+    ensure_eq!(
+        case.all(case.query()?).await?,
+        records,
+        "the records after a reopen"
+    );
     case.append(&records).await?;
-    ensure_eq!(case.all(case.query()?).await?, records, "the records after they were sent again");
+    ensure_eq!(
+        case.all(case.query()?).await?,
+        records,
+        "the records after they were sent again"
+    );
     Ok(())
 }

@@ -48,7 +48,11 @@ impl<'a> Case<'a> {
         // Whole milliseconds, which every database keeps.
         let now = Timestamp::from_millisecond(harness.clock().now().as_millisecond());
         let now = now.map_err(|error| Violation::new(error.to_string()))?;
-        Ok(Self { harness, namespace: unique::namespace()?, now })
+        Ok(Self {
+            harness,
+            namespace: unique::namespace()?,
+            now,
+        })
     }
 
     async fn close(&self) -> Outcome {
@@ -79,11 +83,17 @@ impl<'a> Case<'a> {
 
     /// Records of calls that began one second after the other, the newest first.
     fn records(&self, count: i64) -> Result<Vec<Invocation>> {
-        (0..count).map(|seconds| self.record("f", seconds)).collect()
+        (0..count)
+            .map(|seconds| self.record("f", seconds))
+            .collect()
     }
 
     async fn append(&self, records: &[Invocation]) -> Outcome {
-        self.log().await?.append(records.to_vec()).await.while_("appending")
+        self.log()
+            .await?
+            .append(records.to_vec())
+            .await
+            .while_("appending")
     }
 
     /// A query of all functions of this namespace.
@@ -98,7 +108,10 @@ impl<'a> Case<'a> {
     async fn page(&self, query: &InvocationQuery) -> Result<InvocationPage, Violation> {
         let page = self.log().await?.query(query).await.while_("querying")?;
         let (count, limit) = (page.items.len(), query.limit);
-        crate::clause::ensure!(count <= limit, "a page of at most {limit} has {count} records");
+        crate::clause::ensure!(
+            count <= limit,
+            "a page of at most {limit} has {count} records"
+        );
         Ok(page)
     }
 

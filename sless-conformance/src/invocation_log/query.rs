@@ -19,7 +19,11 @@ pub(super) async fn the_newest_records_come_first(case: &Case<'_>) -> Outcome {
         case.append(&part.map(|at| records[at].clone())).await?;
     }
     case.append(&records[6..7]).await?;
-    ensure_eq!(ids(&case.all(case.query()?).await?), ids(&records), "the order of the records");
+    ensure_eq!(
+        ids(&case.all(case.query()?).await?),
+        ids(&records),
+        "the order of the records"
+    );
     Ok(())
 }
 
@@ -41,7 +45,10 @@ pub(super) async fn pages_give_every_record_once(case: &Case<'_>) -> Outcome {
     let mut query = case.query()?;
     query.namespace = unique::namespace()?;
     let none = case.page(&query).await?;
-    ensure!(none.items.is_empty() && none.next.is_none(), "a page of no records is {none:?}");
+    ensure!(
+        none.items.is_empty() && none.next.is_none(),
+        "a page of no records is {none:?}"
+    );
     Ok(())
 }
 
@@ -61,9 +68,20 @@ pub(super) async fn paging_misses_nothing_while_others_append(case: &Case<'_>) -
         case.append(&[case.record("f", -newer)?]).await?;
     }
     let unique: BTreeSet<_> = seen.iter().collect();
-    ensure_eq!(unique.len(), seen.len(), "how many different records the pages gave");
-    let missing = ids(&records).iter().filter(|id| !unique.contains(id)).count();
-    ensure_eq!(missing, 0, "how many of those that were always there are missing");
+    ensure_eq!(
+        unique.len(),
+        seen.len(),
+        "how many different records the pages gave"
+    );
+    let missing = ids(&records)
+        .iter()
+        .filter(|id| !unique.contains(id))
+        .count();
+    ensure_eq!(
+        missing,
+        0,
+        "how many of those that were always there are missing"
+    );
     Ok(())
 }
 
@@ -107,8 +125,16 @@ async fn compare(
     query: InvocationQuery,
     records: &[sless_core::Invocation],
 ) -> Outcome {
-    let meant: Vec<_> = records.iter().filter(|record| query.matches(record)).cloned().collect();
+    let meant: Vec<_> = records
+        .iter()
+        .filter(|record| query.matches(record))
+        .cloned()
+        .collect();
     let what = format!("{query:?}");
-    ensure_eq!(ids(&case.all(query).await?), ids(&meant), "the records of {what}");
+    ensure_eq!(
+        ids(&case.all(query).await?),
+        ids(&meant),
+        "the records of {what}"
+    );
     Ok(())
 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
 use sless_core::{
     Body, CallContext, FunctionId, Invoke, JobId, JobRun, LogLine, LogOptions, LogTarget,
-    Namespace, Result, RunStatus, Scheduler, Uid, Workload, WorkloadPhase, WorkloadStatus,
+    Namespace, Receipt, Result, RunStatus, Scheduler, Uid, Workload, WorkloadPhase, WorkloadStatus,
 };
 
 use super::{Prepared, SchedulerHarness};
@@ -47,13 +47,18 @@ pub(super) struct Answer {
 impl Answer {
     /// The value of a header, empty where there is none.
     pub(super) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
     }
 
     /// The value that the handler answered: text is a string, anything else JSON.
     pub(super) fn json(&self) -> Result<Value, Violation> {
         if self.header("content-type").starts_with("text/plain") {
-            return Ok(Value::String(String::from_utf8_lossy(&self.body).into_owned()));
+            return Ok(Value::String(
+                String::from_utf8_lossy(&self.body).into_owned(),
+            ));
         }
         serde_json::from_slice(&self.body).map_err(|error| {
             Violation::new(format!("the answer is not JSON: {error}: {:?}", self.body))
@@ -64,19 +69,35 @@ impl Answer {
 impl<'a> Case<'a> {
     pub(crate) async fn open(harness: &'a dyn SchedulerHarness) -> Result<Self, Violation> {
         let namespace = unique::namespace()?;
-        harness.scheduler().await?.ensure_namespace(&namespace).await?;
-        Ok(Self { harness, namespace, functions: Mutex::default(), jobs: Mutex::default() })
+        harness
+            .scheduler()
+            .await?
+            .ensure_namespace(&namespace)
+            .await?;
+        Ok(Self {
+            harness,
+            namespace,
+            functions: Mutex::default(),
+            jobs: Mutex::default(),
+        })
     }
 
     pub(crate) async fn close(&self) -> Outcome {
-        let scheduler = self.scheduler().await?;
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let jobs = self
+            .jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for job in jobs {
-            self.passing(scheduler.remove_job(&job)).await.while_("cleaning up")?;
+            self.removed_job(&job).await.while_("cleaning up")?;
         }
-        let functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for function in functions {
-            self.passing(scheduler.remove(&function)).await.while_("cleaning up")?;
+            self.removed(&function).await.while_("cleaning up")?;
         }
         Ok(self.harness.clean_up().await?)
     }
@@ -92,12 +113,20 @@ impl<'a> Case<'a> {
 
     /// A new function, or another uid of the same name.
     pub(super) fn function(&self, name: &str) -> Result<FunctionId> {
+        self.function_in(&self.namespace, name)
+    }
+
+    /// A new function of another namespace.
+    pub(super) fn function_in(&self, namespace: &Namespace, name: &str) -> Result<FunctionId> {
         let function = FunctionId {
-            namespace: self.namespace.clone(),
+            namespace: namespace.clone(),
             name: unique::name(name)?,
             uid: Uid::random(),
         };
-        self.functions.lock().unwrap_or_else(PoisonError::into_inner).push(function.clone());
+        self.functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(function.clone());
         Ok(function)
     }
 
@@ -107,8 +136,16 @@ impl<'a> Case<'a> {
         function: &FunctionId,
         fixture: Fixture,
     ) -> Result<Option<Workload>, Violation> {
-        let prepared = self.passing(self.harness.prepare(fixture)).await.while_("preparing")?;
-        let Some(Prepared { artifact, runtime, entrypoint }) = prepared else {
+        let prepared = self
+            .passing(self.harness.prepare(fixture))
+            .await
+            .while_("preparing")?;
+        let Some(Prepared {
+            artifact,
+            runtime,
+            entrypoint,
+        }) = prepared
+        else {
             crate::clause::ensure!(
                 fixture.may_be_missing(),
                 "the harness prepares no {fixture:?}, which every scheduler can run"
@@ -161,16 +198,26 @@ impl<'a> Case<'a> {
         wanted: impl Fn(&WorkloadStatus) -> Result<bool, Violation>,
     ) -> Result<WorkloadStatus, Violation> {
         let scheduler = self.scheduler().await?;
-        let mut status = self.passing(scheduler.apply(workload)).await.while_("applying")?;
-        Ok(eventually!(self.harness, format!("the workload is {what}"), {
-            let seen = status.clone();
-            if wanted(&seen)? {
-                Ok(seen)
-            } else {
-                status = scheduler.status(&workload.function).await.while_("reading the status")?;
-                Err(seen)
+        let mut status = self
+            .passing(scheduler.apply(workload))
+            .await
+            .while_("applying")?;
+        Ok(eventually!(
+            self.harness,
+            format!("the workload is {what}"),
+            {
+                let seen = status.clone();
+                if wanted(&seen)? {
+                    Ok(seen)
+                } else {
+                    status = scheduler
+                        .status(&workload.function)
+                        .await
+                        .while_("reading the status")?;
+                    Err(seen)
+                }
             }
-        }))
+        ))
     }
 
     /// Applies until the workload answers.
@@ -196,7 +243,11 @@ impl<'a> Case<'a> {
         let call = async {
             let (parts, body) = invoker.invoke(request, context).await?.into_parts();
             let body = body.bytes(BODY_BYTES_MAX).await?;
-            Ok(Answer { status: parts.status, headers: parts.headers, body })
+            Ok(Answer {
+                status: parts.status,
+                headers: parts.headers,
+                body,
+            })
         };
         self.passing(call).await
     }
@@ -212,14 +263,19 @@ impl<'a> Case<'a> {
         invoker: &Arc<dyn Invoke>,
         event: &Value,
     ) -> Result<Value, Violation> {
-        let answer = self.post(invoker, event).await.while_(format_args!("calling with {event}"))?;
+        let answer = self
+            .post(invoker, event)
+            .await
+            .while_(format_args!("calling with {event}"))?;
         crate::clause::ensure_eq!(answer.status, StatusCode::OK, "the status of {answer:?}");
         answer.json()
     }
 
     /// A run of a new job.
     pub(super) async fn run(&self, event: &Value) -> Result<JobRun, Violation> {
-        let workload = self.workload(&self.function("of-a-job")?, Fixture::Job).await?;
+        let workload = self
+            .workload(&self.function("of-a-job")?, Fixture::Job)
+            .await?;
         self.run_of(workload, event)
     }
 
@@ -230,18 +286,79 @@ impl<'a> Case<'a> {
             name: unique::name("job")?,
             uid: Uid::random(),
         };
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
+        self.jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(job.clone());
         let event = event.to_string();
-        Ok(JobRun { job, run_id: 1, workload, event, timeout: CALL_TIME, began: false })
+        Ok(JobRun {
+            job,
+            run_id: 1,
+            workload,
+            event,
+            timeout: CALL_TIME,
+            began: false,
+        })
     }
 
     /// Asks for a run until it has ended.
     pub(super) async fn ended(&self, run: &JobRun) -> Result<RunStatus, Violation> {
         let scheduler = self.scheduler().await?;
-        Ok(eventually!(self.harness, format!("run {} of the job ends", run.run_id), {
-            let status = self.passing(scheduler.run_job(run)).await.while_("running a job")?;
-            crate::harness::when(status.phase.is_terminal(), status)
-        }))
+        Ok(eventually!(
+            self.harness,
+            format!("run {} of the job ends", run.run_id),
+            {
+                let status = self
+                    .passing(scheduler.run_job(run))
+                    .await
+                    .while_("running a job")?;
+                crate::harness::when(status.phase.is_terminal(), status)
+            }
+        ))
+    }
+
+    /// Removes a function until nothing of it is left. Answers all that was removed.
+    pub(super) async fn removed(&self, function: &FunctionId) -> Result<Receipt, Violation> {
+        let scheduler = self.scheduler().await?;
+        let mut whole = Receipt::default();
+        Ok(eventually!(
+            self.harness,
+            "nothing of a removed function is left",
+            {
+                let receipt = self
+                    .passing(scheduler.remove(function))
+                    .await
+                    .while_("removing")?;
+                whole.removed.extend(receipt.removed.clone());
+                if receipt.is_unfinished() {
+                    Err(receipt)
+                } else {
+                    Ok(whole.clone())
+                }
+            }
+        ))
+    }
+
+    /// Removes a job until nothing of it is left. Answers all that was removed.
+    pub(super) async fn removed_job(&self, job: &JobId) -> Result<Receipt, Violation> {
+        let scheduler = self.scheduler().await?;
+        let mut whole = Receipt::default();
+        Ok(eventually!(
+            self.harness,
+            "nothing of a removed job is left",
+            {
+                let receipt = self
+                    .passing(scheduler.remove_job(job))
+                    .await
+                    .while_("removing")?;
+                whole.removed.extend(receipt.removed.clone());
+                if receipt.is_unfinished() {
+                    Err(receipt)
+                } else {
+                    Ok(whole.clone())
+                }
+            }
+        ))
     }
 
     /// The log so far.
@@ -251,8 +368,15 @@ impl<'a> Case<'a> {
         options: &LogOptions,
     ) -> Result<Vec<LogLine>, Violation> {
         use futures::TryStreamExt as _;
-        let stream = self.scheduler().await?.logs(of, options).await.while_("reading a log")?;
-        self.passing(stream.try_collect()).await.while_("reading a log")
+        let stream = self
+            .scheduler()
+            .await?
+            .logs(of, options)
+            .await
+            .while_("reading a log")?;
+        self.passing(stream.try_collect())
+            .await
+            .while_("reading a log")
     }
 
     /// How many lines of the log so far say this.

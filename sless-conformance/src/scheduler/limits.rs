@@ -23,14 +23,30 @@ pub(super) async fn a_call_ends_at_its_timeout(case: &Case<'_>) -> Outcome {
     for _ in 0..2 {
         let begun = clock.elapsed();
         let short = context_of(Duration::from_millis(500));
-        let call = case.send(&invoker, event_request(&json!({ "ms": 60_000 })), &short).await;
+        let call = case
+            .send(&invoker, event_request(&json!({ "ms": 60_000 })), &short)
+            .await;
         let took = clock.elapsed() - begun;
-        refused(call, ErrorKind::Timeout, "a call that takes longer than it may")?;
-        ensure!(took >= Duration::from_millis(400), "it ended after {took:?}, before its time");
-        ensure!(took < Duration::from_secs(15), "it ended after {took:?} only");
+        refused(
+            call,
+            ErrorKind::Timeout,
+            "a call that takes longer than it may",
+        )?;
+        ensure!(
+            took >= Duration::from_millis(400),
+            "it ended after {took:?}, before its time"
+        );
+        ensure!(
+            took < Duration::from_secs(15),
+            "it ended after {took:?} only"
+        );
         // The next one does not wait for the minute that the last one asked for.
         let next = case.ask(&invoker, &json!({ "ms": 1 })).await;
-        ensure_eq!(next.while_("calling after a timeout")?["at_once"], 1, "calls seen at once");
+        ensure_eq!(
+            next.while_("calling after a timeout")?["at_once"],
+            1,
+            "calls seen at once"
+        );
     }
     Ok(())
 }
@@ -39,14 +55,28 @@ pub(super) async fn waiting_counts_against_the_timeout(case: &Case<'_>) -> Outco
     let (_, invoker) = case.running(Fixture::Stream).await?;
     // The head of its response says that the first call runs.
     let (event, first_context) = (json!({ "chunks": 2, "ms": LONG }), context());
-    let first = case.passing(invoker.invoke(event_request(&event), &first_context)).await?;
+    let first = case
+        .passing(invoker.invoke(event_request(&event), &first_context))
+        .await?;
     let mut body = first.into_body().into_stream();
-    ensure!(matches!(case.passing(body.next()).await, Some(Ok(_))), "the first call gives nothing");
+    ensure!(
+        matches!(case.passing(body.next()).await, Some(Ok(_))),
+        "the first call gives nothing"
+    );
     let short = context_of(Duration::from_millis(300));
-    let second = case.send(&invoker, event_request(&json!({ "chunks": 1 })), &short).await;
-    refused(second, ErrorKind::Timeout, "a call that waits for longer than it may take")?;
+    let second = case
+        .send(&invoker, event_request(&json!({ "chunks": 1 })), &short)
+        .await;
+    refused(
+        second,
+        ErrorKind::Timeout,
+        "a call that waits for longer than it may take",
+    )?;
     let rest = case.passing(body.next()).await;
-    ensure!(matches!(rest, Some(Ok(_))), "the call that was waited for goes on with {rest:?}");
+    ensure!(
+        matches!(rest, Some(Ok(_))),
+        "the call that was waited for goes on with {rest:?}"
+    );
     Ok(())
 }
 
@@ -67,11 +97,21 @@ pub(super) async fn one_copy_takes_as_many_calls_as_it_may(case: &Case<'_>) -> O
             most = most.max(answer?["at_once"].as_u64().unwrap_or(0));
         }
         if concurrency == 1 {
-            ensure_eq!(most, 1, "calls that one copy saw at once, where one is allowed");
+            ensure_eq!(
+                most,
+                1,
+                "calls that one copy saw at once, where one is allowed"
+            );
             let least = Duration::from_millis(4 * MS * 9 / 10);
-            ensure!(took >= least, "four calls of {MS} ms took {took:?}: more than one at once");
+            ensure!(
+                took >= least,
+                "four calls of {MS} ms took {took:?}: more than one at once"
+            );
         } else {
-            ensure!(most > 1, "one copy that may take {concurrency} calls at once took one");
+            ensure!(
+                most > 1,
+                "one copy that may take {concurrency} calls at once took one"
+            );
         }
     }
     Ok(())
@@ -104,7 +144,11 @@ pub(super) async fn too_many_calls_are_told_to_come_again(case: &Case<'_>) -> Ou
     }
     ensure!(refusals > 0, "none of {most} calls at once was refused");
     let next = case.ask(&invoker, &json!({ "ms": 1 })).await;
-    ensure_eq!(next.while_("calling after too many calls")?["at_once"], 1, "calls seen at once");
+    ensure_eq!(
+        next.while_("calling after too many calls")?["at_once"],
+        1,
+        "calls seen at once"
+    );
     Ok(())
 }
 
@@ -116,11 +160,23 @@ pub(super) async fn a_process_that_ends_fails_its_call_only(case: &Case<'_>) -> 
     case.ready(&workload).await?;
     let invoker = case.scheduler().await?.invoker(&function).await?;
     for _ in 0..2 {
-        ensure_eq!(case.ask(&invoker, &json!({})).await?, "alive", "the answer before");
+        ensure_eq!(
+            case.ask(&invoker, &json!({})).await?,
+            "alive",
+            "the answer before"
+        );
         let call = case.post(&invoker, &json!({ "exit": true })).await;
-        refused(call, ErrorKind::Interrupted, "a call during which the process ends")?;
+        refused(
+            call,
+            ErrorKind::Interrupted,
+            "a call during which the process ends",
+        )?;
         let next = case.ask(&invoker, &json!({})).await;
-        ensure_eq!(next.while_("the call after that")?, "alive", "the answer after");
+        ensure_eq!(
+            next.while_("the call after that")?,
+            "alive",
+            "the answer after"
+        );
     }
     Ok(())
 }

@@ -16,12 +16,16 @@ use crate::{
 
 /// The lines of the log so far that the fixture wrote, once there are so many.
 async fn lines(case: &Case<'_>, of: &LogTarget, count: usize) -> Result<Vec<LogLine>, Violation> {
-    Ok(eventually!(case.harness, format!("{count} lines are in the log"), {
-        let all = case.log(of, &LogOptions::default()).await?;
-        let own = |line: &LogLine| matches!(line.source, LogSource::Stdout | LogSource::Stderr);
-        let found: Vec<_> = all.into_iter().filter(own).collect();
-        when(found.len() >= count, found)
-    }))
+    Ok(eventually!(
+        case.harness,
+        format!("{count} lines are in the log"),
+        {
+            let all = case.log(of, &LogOptions::default()).await?;
+            let own = |line: &LogLine| matches!(line.source, LogSource::Stdout | LogSource::Stderr);
+            let found: Vec<_> = all.into_iter().filter(own).collect();
+            when(found.len() >= count, found)
+        }
+    ))
 }
 
 pub(super) async fn lines_carry_their_request_and_source(case: &Case<'_>) -> Outcome {
@@ -35,38 +39,66 @@ pub(super) async fn lines_carry_their_request_and_source(case: &Case<'_>) -> Out
         let context = context();
         let request = event_request(&json!({ name: [text] }));
         case.send(&invoker, request, &context).await?;
-        expected.push((source, text.to_owned(), Some(context.request_id.to_string())));
+        expected.push((
+            source,
+            text.to_owned(),
+            Some(context.request_id.to_string()),
+        ));
     }
     let target = LogTarget::Function(workload.function.clone());
     let found = lines(case, &target, expected.len()).await?;
     let times: Vec<_> = found.iter().map(|line| line.at).collect();
     ensure!(times.is_sorted(), "the lines are not in order: {times:?}");
-    ensure!(!found.iter().any(|line| line.truncated), "a short line is called cut: {found:?}");
-    let seen = found.into_iter().map(|line| (line.source, line.text, line.request_id));
-    ensure_eq!(seen.collect::<Vec<_>>(), expected, "source, text and request id of the lines");
+    ensure!(
+        !found.iter().any(|line| line.truncated),
+        "a short line is called cut: {found:?}"
+    );
+    let seen = found
+        .into_iter()
+        .map(|line| (line.source, line.text, line.request_id));
+    ensure_eq!(
+        seen.collect::<Vec<_>>(),
+        expected,
+        "source, text and request id of the lines"
+    );
     Ok(())
 }
 
 pub(super) async fn a_part_of_the_log_is_given(case: &Case<'_>) -> Outcome {
     let (workload, invoker) = case.running(Fixture::LogLines).await?;
     let texts: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
-    case.ask(&invoker, &json!({ "stdout": texts[..10] })).await?;
+    case.ask(&invoker, &json!({ "stdout": texts[..10] }))
+        .await?;
     let target = LogTarget::Function(workload.function.clone());
     lines(case, &target, 10).await?;
-    case.harness.pass(std::time::Duration::from_millis(20)).await;
+    case.harness
+        .pass(std::time::Duration::from_millis(20))
+        .await;
     let between = case.harness.clock().now();
-    case.harness.pass(std::time::Duration::from_millis(20)).await;
-    case.ask(&invoker, &json!({ "stdout": texts[10..] })).await?;
+    case.harness
+        .pass(std::time::Duration::from_millis(20))
+        .await;
+    case.ask(&invoker, &json!({ "stdout": texts[10..] }))
+        .await?;
     lines(case, &target, 20).await?;
-    let texts_of = |lines: Vec<LogLine>| lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
+    let texts_of =
+        |lines: Vec<LogLine>| lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
     for tail in [0, 1, 3] {
-        let last = case.log(&target, &LogOptions::default().with_tail(tail)).await?;
+        let last = case
+            .log(&target, &LogOptions::default().with_tail(tail))
+            .await?;
         ensure_eq!(texts_of(last), texts[20 - tail..], "the last {tail} lines");
     }
-    let since = case.log(&target, &LogOptions::default().with_since(between)).await?;
+    let since = case
+        .log(&target, &LogOptions::default().with_since(between))
+        .await?;
     ensure_eq!(texts_of(since), texts[10..], "the lines since {between}");
     let both = LogOptions::default().with_since(between).with_tail(2);
-    ensure_eq!(texts_of(case.log(&target, &both).await?), texts[18..], "the last two since then");
+    ensure_eq!(
+        texts_of(case.log(&target, &both).await?),
+        texts[18..],
+        "the last two since then"
+    );
     Ok(())
 }
 
@@ -94,11 +126,17 @@ pub(super) async fn a_line_is_seen_while_its_call_runs(case: &Case<'_>) -> Outco
             Ok(None) => return Err(Violation::new("the log ended while it was followed")),
             Err(answer) => {
                 answer?;
-                return Err(Violation::new("a line was not seen before its call had ended"));
+                return Err(Violation::new(
+                    "a line was not seen before its call had ended",
+                ));
             }
         }
     }
-    ensure_eq!(seen, ["before", "during"], "what a reader that follows has seen");
+    ensure_eq!(
+        seen,
+        ["before", "during"],
+        "what a reader that follows has seen"
+    );
     Ok(())
 }
 
@@ -106,16 +144,25 @@ pub(super) async fn a_followed_log_ends_with_the_function(case: &Case<'_>) -> Ou
     let (workload, invoker) = case.running(Fixture::LogLines).await?;
     let target = LogTarget::Function(workload.function.clone());
     let scheduler = case.scheduler().await?;
-    let stream = scheduler.logs(&target, &LogOptions::default().following()).await?;
+    let stream = scheduler
+        .logs(&target, &LogOptions::default().following())
+        .await?;
     let follower = tokio::spawn(stream.try_collect::<Vec<LogLine>>());
     case.ask(&invoker, &json!({ "stdout": ["a line"] })).await?;
     lines(case, &target, 1).await?;
-    ensure!(!follower.is_finished(), "the log ended before the function was removed");
-    case.passing(scheduler.remove(&workload.function)).await?;
-    eventually!(case.harness, "a followed log ends when its function is removed", {
-        when(follower.is_finished(), "it goes on")
-    });
-    let followed = follower.await.map_err(|error| Violation::new(error.to_string()))?;
+    ensure!(
+        !follower.is_finished(),
+        "the log ended before the function was removed"
+    );
+    case.removed(&workload.function).await?;
+    eventually!(
+        case.harness,
+        "a followed log ends when its function is removed",
+        { when(follower.is_finished(), "it goes on") }
+    );
+    let followed = follower
+        .await
+        .map_err(|error| Violation::new(error.to_string()))?;
     let followed = followed.while_("following a log")?;
     let found = followed.iter().any(|line| line.text == "a line");
     ensure!(found, "the line was not followed: {followed:?}");

@@ -117,4 +117,8 @@ suite! {
     48 logs::a_line_is_seen_while_its_call_runs,
     49 logs::a_followed_log_ends_with_the_function,
     50 logs::a_job_has_a_log,
+    51 apply::a_missing_namespace_is_named,
+    52 apply::an_overtaken_writer_is_refused,
+    53 scale::another_idle_time_is_no_revision,
+    54 jobs::a_run_that_began_does_not_begin_again,
 }

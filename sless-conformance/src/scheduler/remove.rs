@@ -16,14 +16,26 @@ use crate::{
 pub(super) async fn a_removed_function_is_gone(case: &Case<'_>) -> Outcome {
     let (workload, invoker) = case.running(Fixture::Echo).await?;
     let (scheduler, function) = (case.scheduler().await?, &workload.function);
-    let receipt = case.passing(scheduler.remove(function)).await?;
+    let receipt = case.removed(function).await?;
     ensure!(!receipt.removed.is_empty(), "the receipt is empty");
     let status = scheduler.status(function).await?;
-    ensure_eq!(status, WorkloadStatus::default(), "the status of a removed function");
+    ensure_eq!(
+        status,
+        WorkloadStatus::default(),
+        "the status of a removed function"
+    );
     let call = case.send(&invoker, bytes_request("a"), &context()).await;
-    refused(call, ErrorKind::NotFound, "a call of an invoker from before")?;
+    refused(
+        call,
+        ErrorKind::NotFound,
+        "a call of an invoker from before",
+    )?;
     let again = scheduler.invoker(function).await.map(drop);
-    refused(again, ErrorKind::NotFound, "an invoker of a removed function")?;
+    refused(
+        again,
+        ErrorKind::NotFound,
+        "an invoker of a removed function",
+    )?;
     let target = LogTarget::Function(function.clone());
     let log = scheduler.logs(&target, &LogOptions::default()).await;
     refused(log, ErrorKind::NotFound, "the log of a removed function")?;
@@ -33,12 +45,20 @@ pub(super) async fn a_removed_function_is_gone(case: &Case<'_>) -> Outcome {
 pub(super) async fn removing_again_removes_nothing(case: &Case<'_>) -> Outcome {
     let scheduler = case.scheduler().await?;
     let never = scheduler.remove(&case.function("never")?).await?;
-    ensure_eq!(never, Receipt::default(), "the receipt of what was never applied");
+    ensure_eq!(
+        never,
+        Receipt::default(),
+        "the receipt of what was never applied"
+    );
     let (workload, _) = case.running(Fixture::Echo).await?;
-    case.passing(scheduler.remove(&workload.function)).await?;
+    case.removed(&workload.function).await?;
     for _ in 0..2 {
-        let again = case.passing(scheduler.remove(&workload.function)).await?;
-        ensure_eq!(again, Receipt::default(), "the receipt of what is removed already");
+        let again = case.removed(&workload.function).await?;
+        ensure_eq!(
+            again,
+            Receipt::default(),
+            "the receipt of what is removed already"
+        );
     }
     Ok(())
 }
@@ -46,10 +66,15 @@ pub(super) async fn removing_again_removes_nothing(case: &Case<'_>) -> Outcome {
 pub(super) async fn what_is_in_flight_is_finished(case: &Case<'_>) -> Outcome {
     let (workload, invoker) = case.running(Fixture::Stream).await?;
     let (event, context) = (json!({ "chunks": 3, "ms": 300 }), context());
-    let response = case.passing(invoker.invoke(event_request(&event), &context)).await?;
+    let response = case
+        .passing(invoker.invoke(event_request(&event), &context))
+        .await?;
     let mut body = response.into_body().into_stream();
     let first = case.passing(body.next()).await;
-    ensure!(matches!(first, Some(Ok(_))), "the stream began with {first:?}");
+    ensure!(
+        matches!(first, Some(Ok(_))),
+        "the stream began with {first:?}"
+    );
     let rest = async {
         let mut rest = Vec::new();
         while let Some(chunk) = body.next().await {
@@ -60,7 +85,11 @@ pub(super) async fn what_is_in_flight_is_finished(case: &Case<'_>) -> Outcome {
     let scheduler = case.scheduler().await?;
     let remove = scheduler.remove(&workload.function);
     let (receipt, rest) = case.passing(async { futures::join!(remove, rest) }).await;
-    ensure_eq!(&rest?[..], b"chunk 1\nchunk 2\n", "the rest of a response that was in flight");
+    ensure_eq!(
+        &rest?[..],
+        b"chunk 1\nchunk 2\n",
+        "the rest of a response that was in flight"
+    );
     ensure!(!receipt?.removed.is_empty(), "the receipt is empty");
     Ok(())
 }
@@ -68,18 +97,26 @@ pub(super) async fn what_is_in_flight_is_finished(case: &Case<'_>) -> Outcome {
 pub(super) async fn another_uid_is_another_function(case: &Case<'_>) -> Outcome {
     let scheduler = case.scheduler().await?;
     let (old, old_invoker) = case.running(Fixture::Echo).await?;
-    case.passing(scheduler.remove(&old.function)).await?;
+    case.removed(&old.function).await?;
     let (new, new_invoker) = case.running(Fixture::EchoV2).await?;
     ensure_eq!(new.function.name, old.function.name, "the name");
     ensure!(new.function.uid != old.function.uid, "the uid is the same");
     let status = scheduler.status(&old.function).await?;
-    ensure_eq!(status, WorkloadStatus::default(), "the status of the old one");
-    let call = case.send(&old_invoker, bytes_request("a"), &context()).await;
+    ensure_eq!(
+        status,
+        WorkloadStatus::default(),
+        "the status of the old one"
+    );
+    let call = case
+        .send(&old_invoker, bytes_request("a"), &context())
+        .await;
     refused(call, ErrorKind::NotFound, "a call of the old one")?;
     // Whoever comes late to remove the old one does not remove the new one.
-    let late = case.passing(scheduler.remove(&old.function)).await?;
+    let late = case.removed(&old.function).await?;
     ensure_eq!(late, Receipt::default(), "the receipt of a late remove");
-    let answer = case.send(&new_invoker, bytes_request("a"), &context()).await;
+    let answer = case
+        .send(&new_invoker, bytes_request("a"), &context())
+        .await;
     let answer = answer.while_("calling the new one")?;
     ensure_eq!(answer.header("x-fixture"), "echo-2", "what answers");
     Ok(())

@@ -28,8 +28,11 @@ struct Load {
 
 impl Load {
     fn begin(invoker: &Arc<dyn Invoke>, new: &'static str) -> Self {
-        let (stop, switched, calls) =
-            (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (stop, switched, calls) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicU64>::default(),
+        );
         let callers = (0..4).map(|_| {
             let (invoker, calls) = (invoker.clone(), Arc::clone(&calls));
             let (stop, switched) = (stop.clone(), switched.clone());
@@ -37,7 +40,10 @@ impl Load {
                 while !stop.load(Ordering::SeqCst) {
                     let late = switched.load(Ordering::SeqCst);
                     let answer = call_once(&invoker, &context()).await?;
-                    ensure!(!late || answer == new, "{answer} answered after {new} served");
+                    ensure!(
+                        !late || answer == new,
+                        "{answer} answered after {new} served"
+                    );
                     calls.fetch_add(1, Ordering::Relaxed);
                     tokio::task::yield_now().await;
                 }
@@ -45,7 +51,12 @@ impl Load {
             })
         });
         let callers = callers.collect();
-        Self { stop, switched, calls, callers }
+        Self {
+            stop,
+            switched,
+            calls,
+            callers,
+        }
     }
 
     /// Waits for so many further calls.
@@ -73,10 +84,20 @@ impl Load {
 async fn call_once(invoker: &Arc<dyn Invoke>, context: &CallContext) -> Result<String, Violation> {
     let response = invoker.invoke(bytes_request("x"), context).await;
     let (parts, body) = response.while_("calling during a rollout")?.into_parts();
-    let body = body.bytes(100).await.while_("reading an answer during a rollout")?;
-    ensure_eq!(parts.status, http::StatusCode::OK, "the status during a rollout, body {body:?}");
+    let body = body
+        .bytes(100)
+        .await
+        .while_("reading an answer during a rollout")?;
+    ensure_eq!(
+        parts.status,
+        http::StatusCode::OK,
+        "the status during a rollout, body {body:?}"
+    );
     ensure_eq!(&body[..], b"x", "the answer during a rollout");
-    let version = parts.headers.get("x-fixture").and_then(|value| value.to_str().ok());
+    let version = parts
+        .headers
+        .get("x-fixture")
+        .and_then(|value| value.to_str().ok());
     Ok(version.unwrap_or_default().to_owned())
 }
 
@@ -90,28 +111,46 @@ pub(super) async fn a_new_revision_takes_over_without_a_failed_call(case: &Case<
     let load = Load::begin(&invoker, "echo-2");
     load.more(case, 20).await?;
     let ready = case.ready(&new).await;
-    if ready.as_ref().is_ok_and(|status| status.serving == Some(new.revision())) {
+    if ready
+        .as_ref()
+        .is_ok_and(|status| status.serving == Some(new.revision()))
+    {
         load.switched.store(true, Ordering::SeqCst);
         load.more(case, 40).await?;
     }
     load.end(case).await?;
     let status = ready?;
-    ensure_eq!(status.serving, Some(new.revision()), "what serves when the new one is ready");
-    ensure_eq!(version(case, &invoker).await?, "echo-2", "what answers at the end");
+    ensure_eq!(
+        status.serving,
+        Some(new.revision()),
+        "what serves when the new one is ready"
+    );
+    ensure_eq!(
+        version(case, &invoker).await?,
+        "echo-2",
+        "what answers at the end"
+    );
     Ok(())
 }
 
 pub(super) async fn serving_names_what_answers(case: &Case<'_>) -> Outcome {
     let (mut workload, invoker) = case.running(Fixture::Echo).await?;
     for round in 0..4 {
-        let fixture = if round % 2 == 0 { Fixture::EchoV2 } else { Fixture::Echo };
+        let fixture = if round % 2 == 0 {
+            Fixture::EchoV2
+        } else {
+            Fixture::Echo
+        };
         let next = case.workload(&workload.function, fixture).await?;
         let (old, new) = (workload.revision(), next.revision());
         ensure!(old != new, "another version has the same revision");
         case.applied(&next, "serving the new revision", |status| {
             ensure_eq!(status.applied, Some(new), "the revision that was applied");
             let known = status.serving == Some(old) || status.serving == Some(new);
-            ensure!(known, "it serves neither the old nor the new one: {status:?}");
+            ensure!(
+                known,
+                "it serves neither the old nor the new one: {status:?}"
+            );
             Ok(status.serving == Some(new) && status.phase == WorkloadPhase::Ready)
         })
         .await?;
@@ -123,31 +162,47 @@ pub(super) async fn serving_names_what_answers(case: &Case<'_>) -> Outcome {
 }
 
 async fn bad(case: &Case<'_>, old: &Workload) -> Result<Option<Workload>, Violation> {
-    case.optional_workload(&old.function, Fixture::BadImport).await
+    case.optional_workload(&old.function, Fixture::BadImport)
+        .await
 }
 
 pub(super) async fn a_revision_that_cannot_start_leaves_the_old_one_serving(
     case: &Case<'_>,
 ) -> Outcome {
     let (old, invoker) = case.running(Fixture::Echo).await?;
-    let Some(broken) = bad(case, &old).await? else { return Ok(()) };
+    let Some(broken) = bad(case, &old).await? else {
+        return Ok(());
+    };
     let load = Load::begin(&invoker, "echo-1");
     load.switched.store(true, Ordering::SeqCst);
     let failed = case
         .applied(&broken, "failed", |status| {
-            ensure!(status.phase != WorkloadPhase::Ready, "it is ready: {status:?}");
+            ensure!(
+                status.phase != WorkloadPhase::Ready,
+                "it is ready: {status:?}"
+            );
             Ok(status.phase == WorkloadPhase::Failed)
         })
         .await;
     load.more(case, 20).await?;
     load.end(case).await?;
     let status = failed?;
-    ensure_eq!(status.serving, Some(old.revision()), "what serves after a bad revision");
+    ensure_eq!(
+        status.serving,
+        Some(old.revision()),
+        "what serves after a bad revision"
+    );
     ensure_eq!(status.applied, Some(broken.revision()), "what was applied");
     ensure!(status.failure.is_some(), "the status does not say why");
     let good = case.workload(&old.function, Fixture::EchoV2).await?;
-    case.ready(&good).await.while_("applying a good revision after a bad one")?;
-    ensure_eq!(version(case, &invoker).await?, "echo-2", "what answers after that");
+    case.ready(&good)
+        .await
+        .while_("applying a good revision after a bad one")?;
+    ensure_eq!(
+        version(case, &invoker).await?,
+        "echo-2",
+        "what answers after that"
+    );
     Ok(())
 }
 
@@ -155,24 +210,42 @@ pub(super) async fn a_workload_that_cannot_start_is_failed_and_says_why(
     case: &Case<'_>,
 ) -> Outcome {
     let function = case.function("f")?;
-    let Some(broken) = case.optional_workload(&function, Fixture::BadImport).await? else {
+    let Some(broken) = case
+        .optional_workload(&function, Fixture::BadImport)
+        .await?
+    else {
         return Ok(());
     };
     let status = case
         .applied(&broken, "failed", |status| {
-            ensure!(status.phase != WorkloadPhase::Ready, "it is ready: {status:?}");
+            ensure!(
+                status.phase != WorkloadPhase::Ready,
+                "it is ready: {status:?}"
+            );
             Ok(status.phase == WorkloadPhase::Failed)
         })
         .await?;
     ensure_eq!(status.serving, None, "what serves");
     ensure_eq!(status.ready_replicas, 0, "how many copies answer");
-    let failure = status.failure.ok_or_else(|| Violation::new("the status does not say why"))?;
-    ensure!(!failure.reason.is_empty(), "there is no machine word: {failure:?}");
-    ensure!(!failure.message.is_empty(), "there is no sentence: {failure:?}");
+    let failure = status
+        .failure
+        .ok_or_else(|| Violation::new("the status does not say why"))?;
+    ensure!(
+        !failure.reason.is_empty(),
+        "there is no machine word: {failure:?}"
+    );
+    ensure!(
+        !failure.message.is_empty(),
+        "there is no sentence: {failure:?}"
+    );
     let invoker = case.scheduler().await?.invoker(&function).await?;
     let call = case.post(&invoker, &json!({})).await;
     let error = refused(call, ErrorKind::Unavailable, "calling what cannot start")?;
-    ensure_eq!(error.reason(), failure.reason, "the reason that a caller gets");
+    ensure_eq!(
+        error.reason(),
+        failure.reason,
+        "the reason that a caller gets"
+    );
     Ok(())
 }
 
@@ -181,14 +254,22 @@ pub(super) async fn another_environment_is_another_revision(case: &Case<'_>) -> 
     let ask = json!({ "names": ["FIXTURE_VALUE"] });
     let mut invoker = None;
     for value in ["one", "two"] {
-        workload.env.insert("FIXTURE_VALUE".to_owned(), value.to_owned());
+        workload
+            .env
+            .insert("FIXTURE_VALUE".to_owned(), value.to_owned());
         case.ready(&workload).await?;
         if invoker.is_none() {
             invoker = Some(case.scheduler().await?.invoker(&workload.function).await?);
         }
-        let Some(invoker) = &invoker else { return Ok(()) };
+        let Some(invoker) = &invoker else {
+            return Ok(());
+        };
         let seen = case.ask(invoker, &ask).await?;
-        ensure_eq!(seen, json!({ "FIXTURE_VALUE": value }), "the environment of a new revision");
+        ensure_eq!(
+            seen,
+            json!({ "FIXTURE_VALUE": value }),
+            "the environment of a new revision"
+        );
     }
     Ok(())
 }

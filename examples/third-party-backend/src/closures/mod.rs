@@ -163,7 +163,7 @@ impl Entry {
         }
     }
 
-    /// Brings it to what is wanted. Answers whether something changed.
+    /// Brings it to what is wanted.
     fn apply(&mut self, shared: &Shared, workload: &Workload, found: Result<Function, Failure>) {
         self.applied = workload.clone();
         self.failure = None;
@@ -191,6 +191,10 @@ impl Scheduler for Closures {
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus> {
         let found = self.0.function(workload)?;
         let id = &workload.function;
+        if !lock(&self.0.namespaces).contains(&id.namespace) {
+            let message = format!("namespace {} was never made", id.namespace);
+            return Err(Error::not_found(message).with_reason(reason::NAMESPACE_MISSING).on(id));
+        }
         let mut entries = lock(&self.0.entries);
         let entry = entries.entry(id.clone()).or_insert_with(|| Entry {
             applied: workload.clone(),
@@ -199,6 +203,11 @@ impl Scheduler for Closures {
             log: Log::new(self.0.limits.log_lines),
             calls: TaskTracker::new(),
         });
+        if entry.applied.generation > workload.generation {
+            let applied = entry.applied.generation;
+            let message = format!("generation {applied} of it was applied already");
+            return Err(Error::conflict(message).on(id).at(BACKEND));
+        }
         let before = entry.status();
         entry.apply(&self.0, workload, found);
         let after = entry.status();

@@ -138,7 +138,10 @@ impl BuilderHarness for Broken<Backend, Defect> {
         } else {
             before.inner.restarted(|_| BuildPlan::default()).await
         };
-        let after = Arc::new(Faulty { inner, defect: self.defect });
+        let after = Arc::new(Faulty {
+            inner,
+            defect: self.defect,
+        });
         *self.backend.builder.lock().expect("no panic") = after;
         Ok(true)
     }
@@ -149,7 +152,12 @@ impl BuilderHarness for Broken<Backend, Defect> {
 
     async fn keeps(&self, artifact: &Artifact) -> Result<bool> {
         // The digest is what one of the defects is about.
-        let real = |digest| self.backend.builder().inner.keeps(&Artifact { digest, ..artifact.clone() });
+        let real = |digest| {
+            self.backend.builder().inner.keeps(&Artifact {
+                digest,
+                ..artifact.clone()
+            })
+        };
         Ok(self.defect == Defect::OneDigest || real(artifact.digest))
     }
 
@@ -162,10 +170,20 @@ fn find(defects: Expected<'_, Defect>) {
     let make = |defect| -> Box<dyn BuilderHarness> {
         let clock = VirtualClock::default();
         let shared: Arc<dyn sless_core::Clock> = Arc::new(clock.clone());
-        let builder = Faulty { inner: MemoryBuilder::new(shared.clone()), defect };
+        let builder = Faulty {
+            inner: MemoryBuilder::new(shared.clone()),
+            defect,
+        };
         let storage = Arc::new(MemoryStorage::new(shared));
-        let backend = Backend { builder: std::sync::Mutex::new(Arc::new(builder)), storage };
-        Box::new(Broken { clock, backend, defect })
+        let backend = Backend {
+            builder: std::sync::Mutex::new(Arc::new(builder)),
+            storage,
+        };
+        Box::new(Broken {
+            clock,
+            backend,
+            defect,
+        })
     };
     expect(defects, clauses(), make);
 }
@@ -175,7 +193,23 @@ fn a_builder_that_builds_again_is_found() {
     find(&[
         (Defect::AllPasses, &["a_failed_build_stays_failed"]),
         (Defect::Volatile, &["a_finished_build_survives_a_reopen"]),
-        (Defect::Forgets, &["the_same_build_is_not_built_twice"]),
+        (
+            Defect::Forgets,
+            &[
+                "a_build_ends_with_an_artifact",
+                "a_build_has_a_log",
+                "a_build_that_was_cut_off_is_built_again",
+                "a_finished_build_survives_a_reopen",
+                "a_followed_log_ends_with_the_build",
+                "a_passing_failure_is_tried_again",
+                "a_shared_artifact_stays_while_it_is_used",
+                "another_attempt_builds_anew",
+                "builds_that_are_not_kept_are_removed",
+                "cancelling_what_is_not_under_way_changes_nothing",
+                "pruning_again_removes_nothing",
+                "the_same_build_is_not_built_twice",
+            ],
+        ),
     ]);
 }
 
@@ -183,7 +217,10 @@ fn a_builder_that_builds_again_is_found() {
 fn a_builder_that_does_not_stop_is_found() {
     find(&[
         (Defect::CancelsNothing, &["a_cancelled_build_begins_anew"]),
-        (Defect::CancelsAll, &["cancelling_what_is_not_under_way_changes_nothing"]),
+        (
+            Defect::CancelsAll,
+            &["cancelling_what_is_not_under_way_changes_nothing"],
+        ),
         (Defect::NoTimeout, &["a_build_that_takes_too_long_fails"]),
     ]);
 }
@@ -191,8 +228,23 @@ fn a_builder_that_does_not_stop_is_found() {
 #[test]
 fn a_builder_that_prunes_wrongly_is_found() {
     find(&[
-        (Defect::PrunesNothing, &["builds_that_are_not_kept_are_removed"]),
-        (Defect::PrunesAll, &["builds_that_are_not_kept_are_removed", "pruning_again_removes_nothing"]),
+        (
+            Defect::PrunesNothing,
+            &[
+                "a_finished_build_survives_a_reopen",
+                "a_shared_artifact_stays_while_it_is_used",
+                "builds_that_are_not_kept_are_removed",
+                "pruning_again_removes_nothing",
+                "pruning_ends_what_is_under_way",
+            ],
+        ),
+        (
+            Defect::PrunesAll,
+            &[
+                "builds_that_are_not_kept_are_removed",
+                "pruning_again_removes_nothing",
+            ],
+        ),
         (Defect::BusyReceipt, &["pruning_again_removes_nothing"]),
     ]);
 }
@@ -201,12 +253,28 @@ fn a_builder_that_prunes_wrongly_is_found() {
 fn a_builder_that_says_too_little_is_found() {
     find(&[
         (Defect::EmptyLog, &["a_build_has_a_log"]),
-        (Defect::LogOfNothing, &[
-            "a_build_that_is_not_there_has_no_log",
-            "builds_that_are_not_kept_are_removed",
-            "pruning_ends_what_is_under_way",
-        ]),
-        (Defect::Silent, &["a_change_is_hinted_when_a_build_moves_on"]),
-        (Defect::OneDigest, &["other_content_gives_another_artifact"]),
+        (
+            Defect::LogOfNothing,
+            &[
+                "a_build_that_is_not_there_has_no_log",
+                "a_cancelled_build_begins_anew",
+                "builds_that_are_not_kept_are_removed",
+                "pruning_ends_what_is_under_way",
+            ],
+        ),
+        (
+            Defect::Silent,
+            &["a_change_is_hinted_when_a_build_moves_on"],
+        ),
+        (
+            Defect::OneDigest,
+            &[
+                "a_finished_build_survives_a_reopen",
+                "a_shared_artifact_stays_while_it_is_used",
+                "builds_that_are_not_kept_are_removed",
+                "other_content_gives_another_artifact",
+                "pruning_again_removes_nothing",
+            ],
+        ),
     ]);
 }

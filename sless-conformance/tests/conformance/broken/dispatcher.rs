@@ -25,8 +25,8 @@ enum Defect {
     Greedy,
     /// Headers are lost.
     LosesHeaders,
-    /// Every message comes twice.
-    Twice,
+    /// The acknowledgement of one message is lost.
+    LosesOneDone,
     /// `remove` does not wait.
     RemovesAtOnce,
     /// All letters are redriven.
@@ -58,15 +58,22 @@ impl EventSink for FaultySink {
         match self.defect {
             Defect::AlwaysFirst => delivery.attempt = 1,
             Defect::LosesHeaders => delivery.message.headers.clear(),
-            Defect::Twice => drop(self.inner.deliver(delivery.clone()).await),
             _ => {}
         }
+        let lost = self.defect == Defect::LosesOneDone
+            && delivery.attempt == 1
+            && &delivery.message.body[..] == b"7";
         match (self.defect, self.inner.deliver(delivery).await) {
+            (_, Disposition::Done) if lost => Disposition::Retry {
+                after: Duration::ZERO,
+                reason: String::new(),
+            },
             (Defect::AtMostOnce, Disposition::Retry { .. })
             | (Defect::DropsDead, Disposition::Dead { .. }) => Disposition::Done,
-            (Defect::Impatient, Disposition::Retry { reason, .. }) => {
-                Disposition::Retry { after: Duration::ZERO, reason }
-            }
+            (Defect::Impatient, Disposition::Retry { reason, .. }) => Disposition::Retry {
+                after: Duration::ZERO,
+                reason,
+            },
             (_, other) => other,
         }
     }
@@ -90,7 +97,10 @@ impl Dispatcher for Faulty {
         if self.defect == Defect::Greedy {
             subscription.delivery.in_flight *= 4;
         }
-        let sink = Arc::new(FaultySink { inner: sink, defect: self.defect });
+        let sink = Arc::new(FaultySink {
+            inner: sink,
+            defect: self.defect,
+        });
         self.inner.apply(&subscription, sink).await
     }
 
@@ -111,6 +121,10 @@ impl Dispatcher for Faulty {
             return Ok(receipt);
         }
         self.inner.remove(trigger).await
+    }
+
+    async fn forget(&self, trigger: &TriggerId) -> Result<Receipt> {
+        self.inner.forget(trigger).await
     }
 
     async fn status(&self, trigger: &TriggerId) -> Result<Option<SubscriptionStatus>> {
@@ -146,8 +160,15 @@ impl Dispatcher for Faulty {
 
     async fn purge(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64> {
         if self.defect == Defect::PurgesNothing {
-            let page = self.inner.dead_letters(trigger, &DeadLetterQuery::first(100)).await?;
-            return Ok(page.items.iter().filter(|letter| which.contains(&letter.id)).count() as u64);
+            let page = self
+                .inner
+                .dead_letters(trigger, &DeadLetterQuery::first(100))
+                .await?;
+            return Ok(page
+                .items
+                .iter()
+                .filter(|letter| which.contains(&letter.id))
+                .count() as u64);
         }
         self.inner.purge(trigger, which).await
     }
@@ -164,7 +185,11 @@ impl Dispatcher for Faulty {
 impl Publish for Faulty {
     async fn publish(&self, namespace: &Namespace, queue: &str, message: Message) -> Result<()> {
         let published = self.inner.publish(namespace, queue, message).await;
-        if self.defect == Defect::SwallowsLarge { Ok(()) } else { published }
+        if self.defect == Defect::SwallowsLarge {
+            Ok(())
+        } else {
+            published
+        }
     }
 }
 
@@ -192,7 +217,10 @@ impl DispatcherHarness for Broken<Backend, Defect> {
         } else {
             self.faulty().inner.restarted().await
         };
-        let after = Arc::new(Faulty { inner: Arc::new(inner), defect: self.defect });
+        let after = Arc::new(Faulty {
+            inner: Arc::new(inner),
+            defect: self.defect,
+        });
         *self.backend.lock().expect("no panic") = after;
         Ok(true)
     }
@@ -215,7 +243,11 @@ fn find(defects: Expected<'_, Defect>) {
         let clock = VirtualClock::default();
         let inner = Arc::new(MemoryDispatcher::new(Arc::new(clock.clone())));
         let backend = std::sync::Mutex::new(Arc::new(Faulty { inner, defect }));
-        Box::new(Broken { clock, backend, defect })
+        Box::new(Broken {
+            clock,
+            backend,
+            defect,
+        })
     };
     expect(defects, clauses(), make);
 }
@@ -223,52 +255,126 @@ fn find(defects: Expected<'_, Defect>) {
 #[test]
 fn a_dispatcher_that_loses_messages_is_found() {
     find(&[
-        (Defect::AtMostOnce, &["attempts_are_counted"]),
-        (Defect::DropsDead, &["a_dead_message_is_kept_whole"]),
-        (Defect::LosesHeaders, &["a_message_arrives_whole", "attempts_are_counted"]),
-        (Defect::SwallowsLarge, &["a_message_that_is_too_large_is_refused"]),
-        (Defect::Volatile, &[
-            "a_message_that_was_taken_comes_again",
-            "dead_letters_survive_a_reopen",
-            "messages_survive_a_reopen",
-        ]),
+        (
+            Defect::AtMostOnce,
+            &[
+                "a_dead_message_is_kept_whole",
+                "a_released_message_comes_again_uncounted",
+                "a_retry_waits_its_time",
+                "a_waiting_retry_holds_nobody_up",
+                "attempts_are_counted",
+                "messages_survive_a_reopen",
+            ],
+        ),
+        (
+            Defect::DropsDead,
+            &[
+                "a_dead_message_is_kept_whole",
+                "a_forgotten_subscription_leaves_its_queue_only",
+                "dead_letters_are_read_in_pages_oldest_first",
+                "dead_letters_outlive_their_subscription",
+                "dead_letters_survive_a_reopen",
+                "only_the_chosen_letters_are_redriven",
+                "purged_letters_are_gone",
+                "redriven_messages_come_again",
+                "the_status_tells_what_was_seen",
+            ],
+        ),
+        (
+            Defect::LosesHeaders,
+            &["a_message_arrives_whole", "attempts_are_counted"],
+        ),
+        (
+            Defect::SwallowsLarge,
+            &["a_message_that_is_too_large_is_refused"],
+        ),
+        (
+            Defect::Volatile,
+            &[
+                "a_message_that_was_taken_comes_again",
+                "dead_letters_survive_a_reopen",
+                "messages_survive_a_reopen",
+            ],
+        ),
     ]);
 }
 
 #[test]
 fn a_dispatcher_that_tries_again_badly_is_found() {
     find(&[
-        (Defect::Impatient, &["a_retry_waits_its_time", "a_waiting_retry_holds_nobody_up"]),
-        (Defect::AlwaysFirst, &["attempts_are_counted"]),
-        (Defect::Twice, &["a_handled_message_does_not_come_again"]),
+        (
+            Defect::Impatient,
+            &[
+                "a_retry_waits_its_time",
+                "a_waiting_retry_holds_nobody_up",
+                "messages_survive_a_reopen",
+            ],
+        ),
+        (
+            Defect::AlwaysFirst,
+            &[
+                "a_dead_message_is_kept_whole",
+                "a_released_message_comes_again_uncounted",
+                "a_retry_waits_its_time",
+                "attempts_are_counted",
+                "messages_survive_a_reopen",
+                "the_status_tells_what_was_seen",
+            ],
+        ),
+        (
+            Defect::LosesOneDone,
+            &[
+                "a_handled_message_does_not_come_again",
+                "another_description_replaces_the_consumer",
+                "no_more_calls_at_once_than_allowed",
+            ],
+        ),
     ]);
 }
 
 #[test]
 fn a_dispatcher_that_takes_too_much_is_found() {
     find(&[
-        (Defect::Greedy, &[
-            "a_busy_consumer_holds_no_more_than_it_may",
-            "a_subscription_has_one_consumer",
-            "no_more_calls_at_once_than_allowed",
-        ]),
-        (Defect::RemovesAtOnce, &["removing_waits_for_what_is_in_flight"]),
+        (
+            Defect::Greedy,
+            &[
+                "a_busy_consumer_holds_no_more_than_it_may",
+                "a_new_sink_takes_over",
+                "a_subscription_has_one_consumer",
+                "another_description_replaces_the_consumer",
+                "no_more_calls_at_once_than_allowed",
+                "the_status_tells_what_was_seen",
+            ],
+        ),
+        (
+            Defect::RemovesAtOnce,
+            &["removing_waits_for_what_is_in_flight"],
+        ),
     ]);
 }
 
 #[test]
 fn a_dispatcher_that_keeps_dead_letters_badly_is_found() {
     find(&[
-        (Defect::RedrivesAll, &["only_the_chosen_letters_are_redriven"]),
+        (
+            Defect::RedrivesAll,
+            &["only_the_chosen_letters_are_redriven"],
+        ),
         (Defect::PurgesNothing, &["purged_letters_are_gone"]),
-        (Defect::OnePage, &["dead_letters_are_read_in_pages_oldest_first"]),
+        (
+            Defect::OnePage,
+            &["dead_letters_are_read_in_pages_oldest_first"],
+        ),
     ]);
 }
 
 #[test]
 fn a_dispatcher_that_tells_too_little_is_found() {
     find(&[
-        (Defect::Silent, &["a_change_is_hinted_when_a_subscription_comes_and_goes"]),
+        (
+            Defect::Silent,
+            &["a_change_is_hinted_when_a_subscription_comes_and_goes"],
+        ),
         (Defect::CountsNothing, &["the_status_tells_what_was_seen"]),
     ]);
 }

@@ -54,12 +54,13 @@ fn violated<H: ?Sized>(
 ) -> Vec<(&'static str, String)> {
     let mut violated = Vec::new();
     for clause in clauses {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let runtime = runtime.expect("a runtime");
         let harness = make();
-        let outcome = runtime.block_on(async {
-            tokio::time::timeout(HANGS_AFTER, (clause.run)(&*harness)).await
-        });
+        let outcome = runtime
+            .block_on(async { tokio::time::timeout(HANGS_AFTER, (clause.run)(&*harness)).await });
         match outcome {
             Ok(Ok(())) => {}
             Ok(Err(violation)) => violated.push((clause.name, violation.to_string())),
@@ -85,9 +86,13 @@ fn expect<H: ?Sized, D: Copy + fmt::Debug>(
         let expected: BTreeSet<_> = expected.iter().copied().collect();
         if names != expected {
             let missed: Vec<_> = expected.difference(&names).collect();
-            let beside: Vec<_> =
-                found.iter().filter(|(name, _)| !expected.contains(name)).collect();
-            wrong.push(format!("{defect:?}: not found by {missed:#?}; found by {beside:#?}"));
+            let beside: Vec<_> = found
+                .iter()
+                .filter(|(name, _)| !expected.contains(name))
+                .collect();
+            wrong.push(format!(
+                "{defect:?}: not found by {missed:#?}; found by {beside:#?}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

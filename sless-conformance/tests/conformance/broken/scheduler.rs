@@ -11,9 +11,10 @@ use sless_conformance::{
     scheduler::{Prepared, SchedulerHarness, clauses},
 };
 use sless_core::{
-    Body, CallContext, ChangeStream, Digest, Ensured, Error, ErrorKind, FunctionId, Invoke, JobId, JobRun,
-    LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, Retry, RunPhase, RunStatus,
-    Scheduler, SchedulerCapabilities, Uid, VirtualClock, Workload, WorkloadPhase, WorkloadStatus,
+    Body, CallContext, ChangeStream, Digest, Ensured, Error, ErrorKind, FunctionId, Invoke, JobId,
+    JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, Retry, RunPhase,
+    RunStatus, Scheduler, SchedulerCapabilities, Uid, VirtualClock, Workload, WorkloadPhase,
+    WorkloadStatus,
     memory::{MemoryScheduler, MemorySchedulerConfig},
 };
 
@@ -24,7 +25,7 @@ use crate::memory::register;
 enum Defect {
     /// A new revision is started once the old one has stopped.
     StopsFirst,
-    /// What is applied is called serving at once.
+    /// A new revision is called serving while the old one still is.
     ClaimsServing,
     /// A failed revision is called ready.
     ClaimsReady,
@@ -96,11 +97,16 @@ impl Faulty {
 
     fn status(&self, mut status: WorkloadStatus) -> WorkloadStatus {
         let asked = self.asked.lock().expect("no panic");
-        for revision in [&mut status.applied, &mut status.serving].into_iter().flatten() {
+        for revision in [&mut status.applied, &mut status.serving]
+            .into_iter()
+            .flatten()
+        {
             *revision = asked.get(revision).copied().unwrap_or(*revision);
         }
         match self.defect {
-            Defect::ClaimsServing if status.phase == WorkloadPhase::Starting => {
+            Defect::ClaimsServing
+                if status.phase == WorkloadPhase::Starting && status.serving.is_some() =>
+            {
                 status.phase = WorkloadPhase::Ready;
                 status.serving = status.applied;
                 status.ready_replicas = 1;
@@ -123,11 +129,19 @@ impl Scheduler for Faulty {
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus> {
         let asked = workload.revision();
         let workload = self.workload(workload);
-        self.asked.lock().expect("no panic").insert(workload.revision(), asked);
+        self.asked
+            .lock()
+            .expect("no panic")
+            .insert(workload.revision(), asked);
         let before = self.inner.status(&workload.function).await?;
-        let other = before.applied.is_some_and(|applied| applied != workload.revision());
+        let other = before
+            .applied
+            .is_some_and(|applied| applied != workload.revision());
         if self.defect == Defect::StopsFirst && other {
-            let off = Workload { replicas: 0, ..workload.clone() };
+            let off = Workload {
+                replicas: 0,
+                ..workload.clone()
+            };
             self.inner.apply(&off).await?;
         }
         let status = self.inner.apply(&workload).await?;
@@ -144,12 +158,18 @@ impl Scheduler for Faulty {
 
     async fn invoker(&self, function: &FunctionId) -> Result<Arc<dyn Invoke>> {
         let inner = self.inner.invoker(&self.id(function)).await?;
-        Ok(Arc::new(FaultyInvoke { inner, defect: self.defect }))
+        Ok(Arc::new(FaultyInvoke {
+            inner,
+            defect: self.defect,
+        }))
     }
 
     async fn run_job(&self, run: &JobRun) -> Result<RunStatus> {
         if self.defect == Defect::RunsTwice {
-            let again = JobRun { run_id: run.run_id + 1_000, ..run.clone() };
+            let again = JobRun {
+                run_id: run.run_id + 1_000,
+                ..run.clone()
+            };
             self.inner.run_job(&again).await?;
         }
         let mut status = self.inner.run_job(run).await?;
@@ -253,13 +273,20 @@ impl SchedulerHarness for Broken<Mutex<Arc<Faulty>>, Defect> {
     async fn reopen(&self) -> Result<bool> {
         let before = self.backend.lock().expect("no panic").clone();
         let inner = Arc::new(before.inner.restarted().await);
-        let after = Faulty { inner, defect: self.defect, asked: Mutex::default() };
+        let after = Faulty {
+            inner,
+            defect: self.defect,
+            asked: Mutex::default(),
+        };
         *self.backend.lock().expect("no panic") = Arc::new(after);
         Ok(true)
     }
 
     async fn prepare(&self, fixture: Fixture) -> Result<Option<Prepared>> {
-        Ok(register(&self.backend.lock().expect("no panic").inner, fixture))
+        Ok(register(
+            &self.backend.lock().expect("no panic").inner,
+            fixture,
+        ))
     }
 
     fn overflow(&self) -> usize {
@@ -276,10 +303,21 @@ fn find(defects: Expected<'_, Defect>) {
         if defect == Defect::CutsOff {
             config.drain = Duration::from_millis(1);
         }
-        let inner = Arc::new(MemoryScheduler::with_config(Arc::new(clock.clone()), config));
-        let faulty = Faulty { inner, defect, asked: Mutex::default() };
+        let inner = Arc::new(MemoryScheduler::with_config(
+            Arc::new(clock.clone()),
+            config,
+        ));
+        let faulty = Faulty {
+            inner,
+            defect,
+            asked: Mutex::default(),
+        };
         let backend = Mutex::new(Arc::new(faulty));
-        Box::new(Broken { clock, backend, defect })
+        Box::new(Broken {
+            clock,
+            backend,
+            defect,
+        })
     };
     expect(defects, clauses(), make);
 }
@@ -287,27 +325,74 @@ fn find(defects: Expected<'_, Defect>) {
 #[test]
 fn a_scheduler_that_rolls_out_badly_is_found() {
     find(&[
-        (Defect::StopsFirst, &["a_new_revision_takes_over_without_a_failed_call"]),
-        (Defect::ClaimsServing, &["a_new_revision_takes_over_without_a_failed_call"]),
-        (Defect::ClaimsReady, &[
-            "a_revision_that_cannot_start_leaves_the_old_one_serving",
-            "a_workload_that_cannot_start_is_failed_and_says_why",
-        ]),
+        (
+            Defect::StopsFirst,
+            &[
+                "a_new_revision_takes_over_without_a_failed_call",
+                "a_revision_that_cannot_start_leaves_the_old_one_serving",
+                "serving_names_what_answers",
+            ],
+        ),
+        (
+            Defect::ClaimsServing,
+            &[
+                "a_new_revision_takes_over_without_a_failed_call",
+                "a_revision_that_cannot_start_leaves_the_old_one_serving",
+                "another_environment_is_another_revision",
+                "serving_names_what_answers",
+            ],
+        ),
+        (
+            Defect::ClaimsReady,
+            &[
+                "a_revision_that_cannot_start_leaves_the_old_one_serving",
+                "a_workload_that_cannot_start_is_failed_and_says_why",
+            ],
+        ),
         (Defect::ByName, &["another_uid_is_another_function"]),
         (Defect::AlwaysOn, &["no_replicas_is_off"]),
-        (Defect::NoEnvironment, &["the_function_sees_its_environment"]),
+        (
+            Defect::NoEnvironment,
+            &[
+                "another_environment_is_another_revision",
+                "the_function_sees_its_environment",
+            ],
+        ),
     ]);
 }
 
 #[test]
 fn a_scheduler_that_calls_badly_is_found() {
     find(&[
-        (Defect::NoTimeout, &["a_call_ends_at_its_timeout"]),
-        (Defect::NoRetryAfter, &["too_many_calls_are_told_to_come_again"]),
-        (Defect::Buffers, &["a_response_streams_out"]),
+        (
+            Defect::NoTimeout,
+            &[
+                "a_call_ends_at_its_timeout",
+                "waiting_counts_against_the_timeout",
+            ],
+        ),
+        (
+            Defect::NoRetryAfter,
+            &["too_many_calls_are_told_to_come_again"],
+        ),
+        (
+            Defect::Buffers,
+            &[
+                "a_response_streams_out",
+                "waiting_counts_against_the_timeout",
+                "what_is_in_flight_is_finished",
+            ],
+        ),
         (Defect::LosesQuery, &["the_request_arrives_as_it_is"]),
         (Defect::RaisesThrough, &["a_raised_error_is_a_response"]),
-        (Defect::AllAtOnce, &["one_copy_takes_as_many_calls_as_it_may"]),
+        (
+            Defect::AllAtOnce,
+            &[
+                "one_copy_takes_as_many_calls_as_it_may",
+                "too_many_calls_are_told_to_come_again",
+                "waiting_counts_against_the_timeout",
+            ],
+        ),
         (Defect::CutsOff, &["what_is_in_flight_is_finished"]),
     ]);
 }
@@ -315,21 +400,53 @@ fn a_scheduler_that_calls_badly_is_found() {
 #[test]
 fn a_scheduler_that_runs_jobs_badly_is_found() {
     find(&[
-        (Defect::RunsTwice, &["a_run_happens_once"]),
-        (Defect::GildsJobs, &["a_job_that_raises_has_failed"]),
-        (Defect::RemembersJobs, &["a_removed_job_is_forgotten"]),
+        (
+            Defect::RunsTwice,
+            &["a_run_happens_once", "another_run_id_is_another_run"],
+        ),
+        (
+            Defect::GildsJobs,
+            &[
+                "a_job_that_cannot_start_has_failed",
+                "a_job_that_raises_has_failed",
+                "a_job_that_takes_too_long_has_failed",
+                "a_result_that_is_too_long_has_failed",
+                "a_run_that_began_does_not_begin_again",
+                "a_run_that_was_cut_off_is_interrupted",
+            ],
+        ),
+        (
+            Defect::RemembersJobs,
+            &[
+                "a_removed_job_is_forgotten",
+                "a_run_is_remembered_over_a_reopen",
+                "removing_a_job_ends_its_run",
+            ],
+        ),
     ]);
 }
 
 #[test]
 fn a_scheduler_that_tells_too_little_is_found() {
     find(&[
-        (Defect::AnonymousLog, &["lines_carry_their_request_and_source"]),
-        (Defect::NoFollow, &["a_line_is_seen_while_its_call_runs"]),
+        (
+            Defect::AnonymousLog,
+            &["lines_carry_their_request_and_source"],
+        ),
+        (
+            Defect::NoFollow,
+            &[
+                "a_followed_log_ends_with_the_function",
+                "a_line_is_seen_while_its_call_runs",
+            ],
+        ),
         (Defect::NoTail, &["a_part_of_the_log_is_given"]),
-        (Defect::Silent, &[
-            "a_change_is_hinted_when_a_job_moves_on",
-            "a_change_is_hinted_when_a_workload_moves_on",
-        ]),
+        (
+            Defect::Silent,
+            &[
+                "a_change_is_hinted_when_a_job_moves_on",
+                "a_change_is_hinted_when_a_workload_moves_on",
+            ],
+        ),
     ]);
 }

@@ -92,12 +92,17 @@ impl Storage for Faulty {
         match self.defect {
             Defect::KeepsHalf => self.put_half(key, body, options).await,
             Defect::EmptiesFirst if options.mode == PutMode::Overwrite => {
-                self.inner.put(key, bytes_stream(Bytes::new()), options).await?;
+                self.inner
+                    .put(key, bytes_stream(Bytes::new()), options)
+                    .await?;
                 self.inner.put(key, body, options).await
             }
             Defect::WrongDigest => {
                 let stored = self.inner.put(key, body, options).await?;
-                Ok(Stored { digest: Digest::of(key.as_str()), ..stored })
+                Ok(Stored {
+                    digest: Digest::of(key.as_str()),
+                    ..stored
+                })
             }
             Defect::LooksThenPuts if options.mode == PutMode::IfAbsent => {
                 if self.inner.head(key).await.is_ok() {
@@ -109,7 +114,9 @@ impl Storage for Faulty {
             }
             Defect::Buffers => {
                 let whole: Vec<Bytes> = body.try_collect().await?;
-                self.inner.put(key, bytes_stream(whole.concat()), options).await
+                self.inner
+                    .put(key, bytes_stream(whole.concat()), options)
+                    .await
             }
             _ => self.inner.put(key, body, options).await,
         }
@@ -119,13 +126,17 @@ impl Storage for Faulty {
         let key = &self.key(key)?;
         match (self.defect, &options.range) {
             (Defect::RangeTooLong, Some(range)) => {
-                let longer = GetOptions::default().with_range(range.start..range.end.saturating_add(1));
+                let longer =
+                    GetOptions::default().with_range(range.start..range.end.saturating_add(1));
                 self.inner.get(key, &longer).await
             }
             (Defect::EmptyRange, Some(_)) => match self.inner.get(key, options).await {
                 Err(error) if error.kind() == ErrorKind::Invalid => {
                     let info = self.inner.head(key).await?;
-                    Ok(Fetched { info, body: bytes_stream(Bytes::new()) })
+                    Ok(Fetched {
+                        info,
+                        body: bytes_stream(Bytes::new()),
+                    })
                 }
                 other => other,
             },
@@ -190,7 +201,11 @@ fn find(defects: Expected<'_, Defect>) {
     let make = |defect| -> Box<dyn StorageHarness> {
         let clock = VirtualClock::default();
         let inner = MemoryStorage::new(Arc::new(clock.clone()));
-        Box::new(Broken { clock, backend: Arc::new(Faulty { inner, defect }), defect })
+        Box::new(Broken {
+            clock,
+            backend: Arc::new(Faulty { inner, defect }),
+            defect,
+        })
     };
     expect(defects, clauses(), make);
 }
@@ -198,13 +213,19 @@ fn find(defects: Expected<'_, Defect>) {
 #[test]
 fn a_storage_that_stores_halves_is_found() {
     find(&[
-        (Defect::KeepsHalf, &["a_put_whose_body_fails_changes_nothing"]),
-        (Defect::EmptiesFirst, &[
-            "a_dropped_put_changes_nothing",
-            "a_put_under_way_is_not_seen",
-            "a_put_whose_body_fails_changes_nothing",
-            "a_reader_never_sees_a_mix_of_two_bodies",
-        ]),
+        (
+            Defect::KeepsHalf,
+            &["a_put_whose_body_fails_changes_nothing"],
+        ),
+        (
+            Defect::EmptiesFirst,
+            &[
+                "a_dropped_put_changes_nothing",
+                "a_put_under_way_is_not_seen",
+                "a_put_whose_body_fails_changes_nothing",
+                "a_reader_never_sees_a_mix_of_two_bodies",
+            ],
+        ),
         (Defect::Buffers, &["large_bodies_stream"]),
     ]);
 }
@@ -212,19 +233,28 @@ fn a_storage_that_stores_halves_is_found() {
 #[test]
 fn a_storage_that_says_what_is_not_so_is_found() {
     find(&[
-        (Defect::WrongDigest, &[
-            "if_absent_stores_where_nothing_is",
-            "large_bodies_stream",
-            "the_answer_to_a_put_has_the_size_and_digest_of_its_body",
-            "the_last_of_parallel_puts_is_whole",
-        ]),
-        (Defect::SecretlyAbsent, &[
-            "if_absent_has_one_winner",
-            "if_absent_refuses_where_something_is",
-            "if_absent_stores_where_nothing_is",
-        ]),
+        (
+            Defect::WrongDigest,
+            &[
+                "if_absent_stores_where_nothing_is",
+                "large_bodies_stream",
+                "the_answer_to_a_put_has_the_size_and_digest_of_its_body",
+                "the_last_of_parallel_puts_is_whole",
+            ],
+        ),
+        (
+            Defect::SecretlyAbsent,
+            &[
+                "if_absent_has_one_winner",
+                "if_absent_refuses_where_something_is",
+                "if_absent_stores_where_nothing_is",
+            ],
+        ),
         (Defect::LooksThenPuts, &["if_absent_has_one_winner"]),
-        (Defect::StrictDelete, &["deleting_what_is_not_there_is_fine"]),
+        (
+            Defect::StrictDelete,
+            &["deleting_what_is_not_there_is_fine"],
+        ),
     ]);
 }
 
@@ -233,15 +263,30 @@ fn a_storage_that_lists_wrongly_is_found() {
     find(&[
         (Defect::OnePage, &["a_long_listing_is_complete"]),
         (Defect::FolderByFolder, &["a_listing_is_ordered_by_key"]),
-        (Defect::WholeSegments, &["a_prefix_is_text", "a_long_listing_is_complete"]),
-        (Defect::LowerCase, &["every_allowed_key_is_kept_as_it_is", "a_listing_is_ordered_by_key"]),
+        (
+            Defect::WholeSegments,
+            &["a_prefix_is_text", "a_long_listing_is_complete"],
+        ),
+        (
+            Defect::LowerCase,
+            &[
+                "every_allowed_key_is_kept_as_it_is",
+                "a_listing_is_ordered_by_key",
+            ],
+        ),
     ]);
 }
 
 #[test]
 fn a_storage_that_reads_other_bytes_is_found() {
     find(&[
-        (Defect::RangeTooLong, &["a_range_reads_only_its_bytes"]),
+        (
+            Defect::RangeTooLong,
+            &[
+                "a_range_reads_only_its_bytes",
+                "a_range_without_a_byte_is_refused",
+            ],
+        ),
         (Defect::EmptyRange, &["a_range_without_a_byte_is_refused"]),
     ]);
 }
