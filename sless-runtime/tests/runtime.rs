@@ -7,6 +7,7 @@ mod runtime {
     mod contract;
     mod life;
     mod logs;
+    mod modules;
     mod once;
     mod start;
     mod streams;

@@ -24,7 +24,7 @@ use tokio_util::{
 };
 
 use crate::{
-    artifacts::Artifacts,
+    artifacts::{Artifacts, remove_folder},
     error::BACKEND,
     logs::Logs,
     process::Tools,
@@ -231,9 +231,28 @@ impl Inner {
                 made = inner.make(&request, &progress) => Some(made),
                 () = cancel.cancelled() => None,
             };
+            inner.tidy(&request.id).await;
             inner.end(&request.id, made).await;
         });
         build
+    }
+
+    /// Removes what a build that failed or was cut off has left; one that succeeded left nothing.
+    async fn tidy(&self, id: &BuildId) {
+        const TRIES: u32 = 5;
+        let folder = self.work.join(id.short());
+        for tried in 1..=TRIES {
+            let folder = folder.clone();
+            match crate::blocking(move || remove_folder(&folder)).await {
+                Ok(()) => return,
+                // An installer that was just killed may have written a last file.
+                Err(_) if tried < TRIES => self.clock.sleep(Duration::from_millis(20)).await,
+                // The next start removes it.
+                Err(error) => {
+                    tracing::warn!(build = %id, error = %error.chain(), "a build left its folder");
+                }
+            }
+        }
     }
 
     /// Remembers how a build ended; one that was cut off is forgotten.

@@ -79,7 +79,8 @@ impl Database {
 
     /// Runs `job` in a transaction and answers after the commit; where it fails, nothing of it stays.
     ///
-    /// Dropping the future before the job is taken drops the job; later, the job is done all the same.
+    /// Dropping the future while the job waits for its turn drops the job; once it has begun, it is done
+    /// all the same.
     pub(crate) async fn write<T, J>(&self, durability: Durability, job: J) -> Result<T, Fault>
     where
         T: Send + 'static,

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::mpsc as std_mpsc, time::Duration};
 
 use rusqlite::params;
 use sless_core::{Error, ErrorKind};
@@ -17,6 +17,8 @@ static SECOND: Schema = Schema {
     steps: &[ONE, TWO],
     tidy: &[],
 };
+
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn folder() -> (tempfile::TempDir, DataDir) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -68,22 +70,63 @@ async fn of_jobs_in_one_transaction_only_the_failing_one_is_undone() {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
+/// A job that says when it has begun, and waits for a word until it goes on.
+fn gate() -> (
+    impl FnOnce() + Send + 'static,
+    std_mpsc::Receiver<()>,
+    std_mpsc::Sender<()>,
+) {
+    let (begun, beginning) = std_mpsc::channel();
+    let (go, going) = std_mpsc::channel();
+    let gate = move || {
+        begun.send(()).expect("the test listens");
+        going.recv().expect("the test lets it go on");
+    };
+    (gate, beginning, go)
+}
+
 #[tokio::test]
-async fn a_write_is_done_and_told_though_its_caller_has_left() {
+async fn a_write_that_has_begun_is_done_and_told_though_its_caller_has_left() {
     let (_folder, dir) = folder();
     let database = open(&dir);
-    let (told, telling) = std::sync::mpsc::channel();
+    let (gate, begun, go) = gate();
+    let (told, telling) = std_mpsc::channel();
     let write = database.write_then(
         Durability::Written,
-        |connection| Ok(connection.execute("INSERT INTO t(n) VALUES (1)", [])?),
+        move |connection| {
+            gate();
+            Ok(connection.execute("INSERT INTO t(n) VALUES (1)", [])?)
+        },
         move |rows| told.send(*rows).expect("the test listens"),
     );
     // One poll puts the job into the queue.
     let mut write = Box::pin(write);
     assert!(futures::poll!(&mut write).is_pending());
+    begun.recv_timeout(PATIENCE).expect("begun");
     drop(write);
-    let rows = tokio::task::spawn_blocking(move || telling.recv_timeout(Duration::from_secs(10)));
-    assert_eq!(rows.await.expect("no panic").expect("told"), 1);
+    go.send(()).expect("the job waits");
+    assert_eq!(telling.recv_timeout(PATIENCE).expect("told"), 1);
+    assert_eq!(count(&database).await, 1);
+}
+
+#[tokio::test]
+async fn a_write_whose_caller_leaves_before_its_turn_is_not_done() {
+    let (_folder, dir) = folder();
+    let database = open(&dir);
+    let (gate, begun, go) = gate();
+    let job = move |_: &Connection| {
+        gate();
+        Ok(())
+    };
+    let mut slow = Box::pin(database.write(Durability::Written, job));
+    assert!(futures::poll!(&mut slow).is_pending());
+    begun.recv_timeout(PATIENCE).expect("begun");
+    let mut waiting = Box::pin(insert(&database, 1));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    drop(waiting);
+    go.send(()).expect("the job waits");
+    slow.await.expect("done");
+    insert(&database, 2).await.expect("the next one is done");
     assert_eq!(count(&database).await, 1);
 }
 

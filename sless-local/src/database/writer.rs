@@ -41,6 +41,10 @@ where
     A: FnOnce(&T) + Send,
 {
     fn run(&mut self, connection: &Connection) -> bool {
+        if self.answer.is_closed() {
+            // The caller's future was dropped while this waited.
+            return false;
+        }
         let outcome = self.job.take().map(|job| job(connection));
         let stays = matches!(outcome, Some(Ok(_)));
         self.outcome = outcome;
@@ -62,6 +66,7 @@ where
                 then(&value);
                 Ok(value)
             }
+            // It was not done, and nobody waits.
             (None, None) => Err(Fault::Closed { file }),
         };
         // Nobody waits for the answer where the caller's future was dropped.

@@ -9,6 +9,7 @@ mod invoker;
 mod jobs;
 mod runner;
 mod sink;
+mod state;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -55,6 +56,11 @@ pub struct SchedulerConfig {
     /// How long [`Scheduler::apply`] waits for a new revision before it answers that it starts, in
     /// milliseconds.
     pub settle_ms: u64,
+    /// The first pause after a new revision could not be started for a reason that may pass, in
+    /// milliseconds; it doubles from there.
+    pub start_backoff_min_ms: u64,
+    /// The longest such pause, in milliseconds.
+    pub start_backoff_max_ms: u64,
     /// Workers that are started at once; more wait.
     pub starts_at_once: usize,
     /// Jobs that run at once; more wait.
@@ -72,6 +78,8 @@ impl Default for SchedulerConfig {
         Self {
             idle_ms: 300_000,
             start_ms: 30_000,
+            start_backoff_min_ms: 1_000,
+            start_backoff_max_ms: 60_000,
             drain_ms: 30_000,
             settle_ms: 250,
             starts_at_once: 4,
@@ -80,6 +88,17 @@ impl Default for SchedulerConfig {
             request_bytes: 1 << 30,
             runtime_dir: None,
         }
+    }
+}
+
+impl SchedulerConfig {
+    /// The pause after so many failed starts.
+    fn pause(&self, times: u32) -> Duration {
+        let doubled = 1_u64
+            .checked_shl(times.saturating_sub(1))
+            .unwrap_or(u64::MAX);
+        let pause = self.start_backoff_min_ms.saturating_mul(doubled);
+        Duration::from_millis(pause.min(self.start_backoff_max_ms))
     }
 }
 
@@ -144,7 +163,7 @@ impl LocalScheduler {
             logs,
         } = shared;
         let mut runners = HashMap::new();
-        for (_, record) in records.all::<runner::Record>(RecordKind::Workload).await? {
+        for (_, record) in records.all::<state::Record>(RecordKind::Workload).await? {
             let runner = Runner::recalled(record);
             runners.insert(runner.function.uid.clone(), Arc::new(runner));
         }

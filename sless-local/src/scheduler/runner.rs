@@ -5,16 +5,14 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-use sless_core::{
-    Digest, Error, Failure, FunctionId, Result, Workload, WorkloadPhase, WorkloadStatus,
-};
+use sless_core::{Digest, Error, Failure, FunctionId, LogSource, Result, Workload, WorkloadStatus};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Inner,
     crew::{Crew, Hold},
+    sink::function_log,
+    state::{Failed, Record, Starting, State, passes},
 };
 use crate::{error::BACKEND, records::RecordKind};
 
@@ -29,36 +27,6 @@ pub(super) struct Runner {
     changing: tokio::sync::Mutex<()>,
     /// A revision took over or failed, or the function ended.
     settled: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// What was applied last.
-    applied: Option<Arc<Workload>>,
-    /// What serves: a revision whose handler was imported once.
-    serving: Option<Arc<Workload>>,
-    /// Who serves; absent while the function sleeps.
-    crew: Option<Arc<Crew>>,
-    /// The revision that is being started to take over.
-    starting: Option<Starting>,
-    /// The revision that could not be started, and why.
-    failed: Option<(Digest, Failure)>,
-    /// Nothing is applied, and no crew begins, any more.
-    ended: bool,
-}
-
-#[derive(Debug)]
-struct Starting {
-    revision: Digest,
-    cancel: CancellationToken,
-}
-
-/// What is remembered of a function.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Record {
-    function: FunctionId,
-    applied: Workload,
-    serving: Option<Workload>,
 }
 
 impl Runner {
@@ -128,7 +96,7 @@ impl Runner {
             let known_to_fail = state
                 .failed
                 .as_ref()
-                .is_some_and(|(failed, failure)| *failed == revision && !passes(&failure.reason));
+                .is_some_and(|failed| failed.revision == revision && !failed.due);
             let on_its_way = state
                 .starting
                 .as_ref()
@@ -188,21 +156,42 @@ impl Runner {
             let started = cancel
                 .run_until_cancelled(Crew::start(&inner, workload))
                 .await;
-            if let Some(started) = started {
-                runner.take_over(&inner, revision, started).await;
+            let Some(started) = started else { return };
+            let Some(pause) = runner.take_over(&inner, revision, started).await else {
+                return;
+            };
+            let paused = cancel.run_until_cancelled(inner.clock.sleep(pause)).await;
+            if paused.is_some() && runner.may_be_tried(&revision) {
+                inner.changes.notify(runner.function.key());
             }
         });
     }
 
-    /// Lets a new crew serve, remembers that, and ends the old one.
+    /// Lets a revision that failed be tried again, if it is still the one that failed.
+    fn may_be_tried(&self, revision: &Digest) -> bool {
+        let mut state = self.state();
+        let failed = state
+            .failed
+            .as_mut()
+            .filter(|failed| failed.revision == *revision);
+        let there = failed.is_some();
+        if let Some(failed) = failed {
+            failed.due = true;
+        }
+        there
+    }
+
+    /// Lets a new crew serve, remembers that, and ends the old one. Where the start failed in a way
+    /// that may pass, answers after which pause it is to be tried again.
     async fn take_over(
         &self,
         inner: &Arc<Inner>,
         revision: Digest,
         started: Result<Arc<Crew>, Failure>,
-    ) {
+    ) -> Option<Duration> {
         let _changing = self.changing.lock().await;
         let mut record = None;
+        let mut pause = None;
         let old = {
             let mut state = self.state();
             let wanted = state
@@ -214,14 +203,26 @@ impl Runner {
                 Ok(crew) if !wanted || state.ended => Some(crew),
                 Ok(crew) => {
                     state.starting = None;
+                    state.tries = None;
                     state.serving = state.applied.clone();
                     record = state.record(&self.function);
                     state.crew.replace(crew)
                 }
                 Err(_) if !wanted => None,
-                Err(failure) => {
+                Err(why) => {
                     state.starting = None;
-                    state.failed = Some((revision, failure));
+                    let before = state.tries.filter(|(tried, _)| *tried == revision);
+                    let times = before.map_or(1, |(_, times)| times.saturating_add(1));
+                    state.tries = Some((revision, times));
+                    pause = passes(&why.reason).then(|| inner.config.pause(times));
+                    let line = format!("did not start: {}: {}", why.reason, why.message);
+                    let log = inner.logs.writer(&function_log(&self.function));
+                    log.text(LogSource::System, line);
+                    state.failed = Some(Failed {
+                        revision,
+                        why,
+                        due: false,
+                    });
                     None
                 }
             }
@@ -239,6 +240,7 @@ impl Runner {
             self.retire(inner, old);
         }
         inner.changes.notify(self.function.key());
+        pause
     }
 
     /// Waits a moment for a roll-out to end.
@@ -309,8 +311,8 @@ impl Runner {
                 if let Some(serving) = &state.serving {
                     return Ok(serving.clone());
                 }
-                if let (None, Some((_, failure))) = (&state.starting, &state.failed) {
-                    return Err(Asleep::Failed(failure.clone()));
+                if let (None, Some(failed)) = (&state.starting, &state.failed) {
+                    return Err(Asleep::Failed(failed.why.clone()));
                 }
             }
             settled.await;
@@ -416,73 +418,4 @@ pub(super) enum Asleep {
     Off,
     /// Its worker could not be started.
     Failed(Failure),
-}
-
-/// Whether the next try to start can go better.
-fn passes(reason: &str) -> bool {
-    use sless_core::reason;
-    [
-        reason::START_TIMEOUT,
-        reason::OUT_OF_MEMORY,
-        reason::BACKEND_UNAVAILABLE,
-        "crash",
-        "host",
-    ]
-    .contains(&reason)
-}
-
-impl State {
-    fn is_off(&self) -> bool {
-        self.applied
-            .as_ref()
-            .is_some_and(|applied| applied.replicas == 0)
-    }
-
-    fn serves(&self, revision: &Digest) -> bool {
-        self.serving
-            .as_ref()
-            .is_some_and(|serving| serving.revision() == *revision)
-    }
-
-    fn record(&self, function: &FunctionId) -> Option<Record> {
-        Some(Record {
-            function: function.clone(),
-            applied: self.applied.as_deref()?.clone(),
-            serving: self.serving.as_deref().cloned(),
-        })
-    }
-
-    fn status(&self) -> WorkloadStatus {
-        let Some(applied) = self.applied.as_ref().filter(|_| !self.ended) else {
-            return WorkloadStatus::new(WorkloadPhase::Absent, None);
-        };
-        let revision = applied.revision();
-        if self.is_off() {
-            return WorkloadStatus::new(WorkloadPhase::Stopped, Some(revision));
-        }
-        let failed = self
-            .failed
-            .as_ref()
-            .filter(|(failed, _)| *failed == revision);
-        let phase = match failed {
-            _ if self.serves(&revision) => WorkloadPhase::Ready,
-            Some(_) => WorkloadPhase::Failed,
-            None => WorkloadPhase::Starting,
-        };
-        let serving = self.serving.as_ref().map(|serving| serving.revision());
-        let replicas = if serving.is_some() {
-            applied.replicas
-        } else {
-            0
-        };
-        let status = WorkloadStatus::new(phase, Some(revision))
-            .with_serving(serving, replicas)
-            .with_asleep(self.crew.is_none());
-        match failed {
-            Some((_, failure)) if phase == WorkloadPhase::Failed => {
-                status.with_failure(failure.clone())
-            }
-            _ => status,
-        }
-    }
 }

@@ -344,3 +344,43 @@ async fn dependencies_are_installed_and_a_failed_install_says_why() {
     );
     machine.stop().await;
 }
+
+#[tokio::test]
+async fn a_start_that_fails_for_a_passing_reason_is_tried_again_with_growing_pauses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (starts, mended) = (folder.path().join("starts"), folder.path().join("mended"));
+    let code = format!(
+        "import os\nwith open({starts:?}, 'a') as starts:\n    starts.write('x')\n\
+         if not os.path.exists({mended:?}):\n    os._exit(1)\n\
+         def handle(event):\n    return 'up'\n"
+    );
+    let mut config = config(&folder.path().join("data"));
+    config.scheduler.start_backoff_min_ms = 400;
+    let machine = Machine::start_with(config).await;
+    let began = std::time::Instant::now();
+    let error = machine
+        .deploy("py", Runtime::Python311, &[("handler.py", &code)])
+        .await
+        .expect_err("it cannot start");
+    assert_eq!(error.reason(), "crash");
+    let started = || std::fs::read(&starts).map_or(0, |starts| starts.len());
+    while started() < 3 {
+        assert!(began.elapsed() < Duration::from_secs(30), "not tried again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Pauses of 400 and 800 ms lie between three starts.
+    assert!(
+        began.elapsed() >= Duration::from_millis(1200),
+        "tried again at once"
+    );
+    std::fs::write(&mended, "").expect("written");
+    let up = async {
+        while machine.call("py", "").await.map_or(0, |(status, _)| status) != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), up)
+        .await
+        .expect("it is up once it can be");
+    machine.stop().await;
+}

@@ -1,38 +1,34 @@
 //! [`ObjectStoreStorage`]: a [`Storage`] on any `object_store`.
 //!
-//! Nothing in this file depends on the data folder: it can move to a crate of its own when a second
+//! Nothing in this folder depends on the data folder: it can move to a crate of its own when a second
 //! backend needs it.
 
-use std::{
-    collections::VecDeque,
-    fs::File,
-    io::{Read as _, Seek as _, SeekFrom},
-    ops::Range,
-    sync::Arc,
-};
+mod body;
+mod parts;
+
+use std::{ops::Range, sync::Arc};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
 use jiff::Timestamp;
 use object_store::{
-    Attribute, Attributes, GetOptions as StoreGet, GetRange, GetResult, GetResultPayload,
-    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode as StoreMode,
-    PutMultipartOptions, PutOptions as StorePut, PutPayload, path::Path,
+    Attribute, Attributes, GetOptions as StoreGet, GetRange, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt as _, PutMode as StoreMode, PutMultipartOptions,
+    PutOptions as StorePut, PutPayload, path::Path,
 };
-use sha2::{Digest as _, Sha256};
 use sless_core::{
-    ByteStream, Digest, Error, ErrorKind, Fetched, GetOptions, ObjectInfo, PutMode, PutOptions,
-    Result, Storage, StorageCapabilities, StorageKey, Stored,
+    ByteStream, Error, ErrorKind, Fetched, GetOptions, ObjectInfo, PutMode, PutOptions, Result,
+    Storage, StorageCapabilities, StorageKey, Stored,
 };
 
+use self::{
+    body::{body_of, whole},
+    parts::Parts,
+};
 use super::layout::Layout;
 
 /// Where bodies wait that are too long for one request and must not replace anything.
 pub(super) const STAGING: &str = ",staging";
-
-/// How many bytes of a file are read at once.
-const FILE_CHUNK: u64 = 256 * 1024;
 
 /// What a store can do, and the limits of [`ObjectStoreStorage`].
 #[derive(Clone, Debug)]
@@ -293,123 +289,6 @@ async fn send_parts(
         }
     }
     upload.complete().await.map_err(fault).map(drop)
-}
-
-/// Cuts a body into parts of one size, counting and digesting it on the way.
-struct Parts {
-    body: ByteStream,
-    waiting: VecDeque<Bytes>,
-    part_bytes: usize,
-    object_bytes: u64,
-    size: u64,
-    hasher: Sha256,
-    /// Whether the last part was given out.
-    ended: bool,
-}
-
-impl Parts {
-    fn new(body: ByteStream, options: &ObjectStoreOptions) -> Self {
-        Self {
-            body,
-            waiting: VecDeque::new(),
-            part_bytes: options.part_bytes.max(1),
-            object_bytes: options.object_bytes,
-            size: 0,
-            hasher: Sha256::new(),
-            ended: false,
-        }
-    }
-
-    async fn next(&mut self) -> Result<PutPayload> {
-        let mut held: usize = self.waiting.iter().map(Bytes::len).sum();
-        while held < self.part_bytes {
-            let Some(chunk) = self.body.try_next().await? else {
-                self.ended = true;
-                return Ok(self.waiting.drain(..).collect());
-            };
-            self.size += chunk.len() as u64;
-            if self.size > self.object_bytes {
-                return Err(Error::limit("object_bytes", self.object_bytes, "bytes"));
-            }
-            self.hasher.update(&chunk);
-            held += chunk.len();
-            self.waiting.push_back(chunk);
-        }
-        let mut part = Vec::new();
-        let mut wanted = self.part_bytes;
-        while wanted > 0
-            && let Some(chunk) = self.waiting.front_mut()
-        {
-            let piece = chunk.split_to(wanted.min(chunk.len()));
-            if chunk.is_empty() {
-                self.waiting.pop_front();
-            }
-            wanted -= piece.len();
-            part.push(piece);
-        }
-        Ok(part.into_iter().collect())
-    }
-
-    fn stored(self) -> Stored {
-        Stored {
-            size: self.size,
-            digest: Digest::from_bytes(self.hasher.finalize().into()),
-        }
-    }
-}
-
-/// The bytes of an answer. A store that gives a file is read in larger pieces than it would read itself.
-fn body_of(found: GetResult) -> ByteStream {
-    let range = found.range.clone();
-    match found.payload {
-        GetResultPayload::File(file, _) => read_file(file, range),
-        GetResultPayload::Stream(stream) => stream.map_err(fault).boxed(),
-    }
-}
-
-fn read_file(file: File, range: Range<u64>) -> ByteStream {
-    stream::try_unfold((file, range), |(mut file, range)| async move {
-        if range.is_empty() {
-            return Ok(None);
-        }
-        let read = tokio::task::spawn_blocking(move || {
-            let mut chunk = Vec::new();
-            file.seek(SeekFrom::Start(range.start))?;
-            let size = (&file)
-                .take(FILE_CHUNK.min(range.end - range.start))
-                .read_to_end(&mut chunk)?;
-            Ok((chunk, (file, range.start + size as u64..range.end)))
-        });
-        let read: std::io::Result<_> = read.await.map_err(ended)?;
-        let (chunk, rest) = read.map_err(|cause| {
-            Error::unavailable("the stored file cannot be read").with_source(cause)
-        })?;
-        // A file that was cut ends here; `whole` says so.
-        Ok((!chunk.is_empty()).then_some((Bytes::from(chunk), rest)))
-    })
-    .boxed()
-}
-
-fn ended(cause: tokio::task::JoinError) -> Error {
-    Error::new(ErrorKind::Interrupted, "the read was cut off").with_source(cause)
-}
-
-/// Passes a body on, and ends it in `Interrupted` if it is shorter than it should be.
-fn whole(body: ByteStream, expected: u64) -> ByteStream {
-    stream::try_unfold((body, expected), |(mut body, left)| async move {
-        match body.try_next().await? {
-            Some(chunk) => {
-                let left = left.saturating_sub(chunk.len() as u64);
-                Ok(Some((chunk, (body, left))))
-            }
-            None if left == 0 => Ok(None),
-            None => Err(Error::new(
-                ErrorKind::Interrupted,
-                format!("the body ends {left} bytes too early"),
-            )),
-        }
-    })
-    .boxed()
 }
 
 fn info(key: StorageKey, meta: &ObjectMeta) -> ObjectInfo {
