@@ -97,13 +97,19 @@ impl Default for Body {
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Body").field(&http_body::Body::size_hint(&self.0)).finish()
+        f.debug_tuple("Body")
+            .field(&http_body::Body::size_hint(&self.0))
+            .finish()
     }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self(Full::new(bytes).map_err(|never| match never {}).boxed_unsync())
+        Self(
+            Full::new(bytes)
+                .map_err(|never| match never {})
+                .boxed_unsync(),
+        )
     }
 }
 

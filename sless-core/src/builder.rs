@@ -66,7 +66,10 @@ pub struct BuilderCapabilities {
 impl BuilderCapabilities {
     /// A builder of such artifacts that installs nothing.
     pub const fn new(artifacts: ArtifactKind) -> Self {
-        Self { installs: false, artifacts }
+        Self {
+            installs: false,
+            artifacts,
+        }
     }
 
     /// Says that it installs dependencies.
@@ -93,7 +96,12 @@ pub struct BuildId {
 impl BuildId {
     /// A short name for files, jobs and labels: 16 hex digits of a hash of all parts.
     pub fn short(&self) -> String {
-        let Self { function, code, runtime_version, attempt } = self;
+        let Self {
+            function,
+            code,
+            runtime_version,
+            attempt,
+        } = self;
         let text = format!("{}\n{code}\n{runtime_version}\n{attempt}", function.uid);
         Digest::of(text.as_bytes()).hex()[..16].to_owned()
     }
@@ -133,7 +141,13 @@ impl BuildRequest {
         installs: bool,
         context: ContextRef,
     ) -> Self {
-        Self { id, runtime, installs, context, timeout: Self::TIMEOUT }
+        Self {
+            id,
+            runtime,
+            installs,
+            context,
+            timeout: Self::TIMEOUT,
+        }
     }
 
     /// How long the build may take.
@@ -161,7 +175,11 @@ impl ContextRef {
     /// # Errors
     /// Those of [`Storage::get`].
     pub async fn open(&self) -> Result<ByteStream> {
-        Ok(self.storage.get(&self.key, &GetOptions::default()).await?.body)
+        Ok(self
+            .storage
+            .get(&self.key, &GetOptions::default())
+            .await?
+            .body)
     }
 }
 

@@ -110,7 +110,12 @@ impl ListQuery {
 
     /// All objects of a kind, in the largest pages.
     pub const fn all(kind: Kind) -> Self {
-        Self { kind, namespace: None, limit: Self::LIMIT_MAX, cursor: None }
+        Self {
+            kind,
+            namespace: None,
+            limit: Self::LIMIT_MAX,
+            cursor: None,
+        }
     }
 
     /// Only in this namespace.
@@ -297,5 +302,9 @@ pub fn object_not_found(key: &ObjectKey) -> Error {
         Kind::Trigger => "trigger",
         Kind::FunctionJob => "job",
     };
-    Error::not_found(format!("no {kind} {} in namespace {}", key.name, key.namespace)).on(key)
+    Error::not_found(format!(
+        "no {kind} {} in namespace {}",
+        key.name, key.namespace
+    ))
+    .on(key)
 }

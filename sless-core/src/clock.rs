@@ -256,7 +256,10 @@ impl Clock for VirtualClock {
         let woken = {
             let mut hands = self.hands();
             let (wake, woken) = oneshot::channel();
-            let key = (hands.elapsed + duration.min(FOREVER).as_nanos(), hands.next_id);
+            let key = (
+                hands.elapsed + duration.min(FOREVER).as_nanos(),
+                hands.next_id,
+            );
             hands.next_id += 1;
             hands.sleepers.retain(|_, sleeper| !sleeper.is_closed());
             hands.sleepers.insert(key, wake);

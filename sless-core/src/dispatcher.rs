@@ -203,7 +203,10 @@ pub struct DeadLetterQuery {
 impl DeadLetterQuery {
     /// At most so many on a page, from the beginning.
     pub const fn first(limit: usize) -> Self {
-        Self { limit, cursor: None }
+        Self {
+            limit,
+            cursor: None,
+        }
     }
 
     /// From the `next` of the page before.

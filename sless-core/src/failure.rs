@@ -24,7 +24,11 @@ impl Failure {
 
     /// A failure without a log.
     pub fn new(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into(), log_tail: String::new() }
+        Self {
+            reason: reason.into(),
+            message: message.into(),
+            log_tail: String::new(),
+        }
     }
 
     /// Keeps the end of this log, cut at a line where it is too long.
@@ -36,7 +40,9 @@ impl Failure {
             from += 1;
         }
         if from > 0 {
-            from = log[from..].find('\n').map_or(from, |newline| from + newline + 1);
+            from = log[from..]
+                .find('\n')
+                .map_or(from, |newline| from + newline + 1);
         }
         log[from..].clone_into(&mut self.log_tail);
         self

@@ -124,7 +124,10 @@ impl InvocationQuery {
     /// Whether this record is meant, page and order aside.
     pub fn matches(&self, record: &Invocation) -> bool {
         record.namespace == self.namespace
-            && self.function.as_ref().is_none_or(|function| *function == record.function)
+            && self
+                .function
+                .as_ref()
+                .is_none_or(|function| *function == record.function)
             && self.origin.is_none_or(|origin| origin == record.origin)
             && (!self.failed_only || record.status >= 400)
             && self.since.is_none_or(|since| record.started_at >= since)
@@ -153,6 +156,9 @@ pub struct Retention {
 impl Default for Retention {
     /// Thirty days, and a million records.
     fn default() -> Self {
-        Self { max_age: Duration::from_secs(30 * 24 * 3600), max_records: 1_000_000 }
+        Self {
+            max_age: Duration::from_secs(30 * 24 * 3600),
+            max_records: 1_000_000,
+        }
     }
 }

@@ -65,7 +65,9 @@ pub use dispatcher::{
     DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Delivery, Dispatcher,
     Disposition, EventSink, Message, Publish, Subscription, SubscriptionStatus,
 };
-pub use engine::{Backends, Call, Deploy, Health, Observer, Options, Roles, Sless, Stats, Upload, dispose};
+pub use engine::{
+    Backends, Call, Deploy, Health, Observer, Options, Roles, Sless, Stats, Upload, dispose,
+};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use failure::{Failure, reason};
 pub use invocations::{
@@ -90,6 +92,4 @@ pub use storage::{
     Fetched, GetOptions, ObjectInfo, Presign, PutMode, PutOptions, Storage, StorageCapabilities,
     StorageKey, Stored,
 };
-pub use validator::{
-    ValidationAction, ValidationFailure, ValidationPolicy, Validator, Verdict,
-};
+pub use validator::{ValidationAction, ValidationFailure, ValidationPolicy, Validator, Verdict};

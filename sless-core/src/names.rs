@@ -166,7 +166,17 @@ mod tests {
             assert_eq!(Name::new(good).expect(good).as_str(), good);
         }
         let too_long = "a".repeat(64);
-        for bad in ["", "A", "a.b", "a-", "-a", "a_b", "é", "a\n", too_long.as_str()] {
+        for bad in [
+            "",
+            "A",
+            "a.b",
+            "a-",
+            "-a",
+            "a_b",
+            "é",
+            "a\n",
+            too_long.as_str(),
+        ] {
             let error = Name::new(bad).expect_err(bad);
             assert_eq!(error.reason(), "name_invalid");
         }
@@ -175,7 +185,10 @@ mod tests {
     #[test]
     fn a_users_namespace_has_22_characters() {
         assert_eq!(Namespace::of_subject("").as_str().len(), 22);
-        assert_eq!(Namespace::of_subject("alice").workloads().as_str(), "sless-fn-sless-2bd806c97f0e00af");
+        assert_eq!(
+            Namespace::of_subject("alice").workloads().as_str(),
+            "sless-fn-sless-2bd806c97f0e00af"
+        );
     }
 
     proptest! {

@@ -127,9 +127,25 @@ mod tests {
             ("256Mi", 268_435_456_000),
             ("0.0005", 1),
         ] {
-            assert_eq!(text.parse::<Quantity>().expect(text).milli(), milli, "{text}");
+            assert_eq!(
+                text.parse::<Quantity>().expect(text).milli(),
+                milli,
+                "{text}"
+            );
         }
-        for bad in ["", "m", "Mi", "-1", "0", "1.", ".5", "1e3", "1 Mi", "1mi", "99999999999999Ti"] {
+        for bad in [
+            "",
+            "m",
+            "Mi",
+            "-1",
+            "0",
+            "1.",
+            ".5",
+            "1e3",
+            "1 Mi",
+            "1mi",
+            "99999999999999Ti",
+        ] {
             assert!(bad.parse::<Quantity>().is_err(), "{bad}");
         }
     }

@@ -111,7 +111,10 @@ pub struct CallContext {
 impl CallContext {
     /// A context of its two parts.
     pub fn new(request_id: impl Into<Arc<str>>, timeout: Duration) -> Self {
-        Self { request_id: request_id.into(), timeout }
+        Self {
+            request_id: request_id.into(),
+            timeout,
+        }
     }
 }
 
@@ -130,7 +133,11 @@ pub struct SchedulerCapabilities {
 impl SchedulerCapabilities {
     /// A scheduler of such artifacts, with one copy each that never sleeps.
     pub fn new(artifacts: impl Into<Vec<ArtifactKind>>) -> Self {
-        Self { artifacts: artifacts.into(), sleeps: false, replicas: false }
+        Self {
+            artifacts: artifacts.into(),
+            sleeps: false,
+            replicas: false,
+        }
     }
 
     /// Says that functions without calls go to sleep.
@@ -256,7 +263,14 @@ pub struct WorkloadStatus {
 impl WorkloadStatus {
     /// A status with this phase, of this revision.
     pub const fn new(phase: WorkloadPhase, applied: Option<Digest>) -> Self {
-        Self { phase, applied, serving: None, ready_replicas: 0, asleep: false, failure: None }
+        Self {
+            phase,
+            applied,
+            serving: None,
+            ready_replicas: 0,
+            asleep: false,
+            failure: None,
+        }
     }
 
     /// Says which revision answers, in how many copies.

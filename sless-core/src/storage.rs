@@ -149,7 +149,9 @@ pub struct Fetched {
 
 impl fmt::Debug for Fetched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetched").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Fetched")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
     }
 }
 
@@ -190,7 +192,9 @@ impl StorageKey {
         let right = |segment: &str| {
             !matches!(segment, "" | "." | "..")
                 && segment.len() <= Self::SEGMENT_MAX
-                && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+                && segment
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };
         if text.len() > Self::MAX || !text.split('/').all(right) {
             let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
@@ -272,7 +276,10 @@ mod tests {
 
     #[test]
     fn a_context_and_its_source_are_found_from_each_other() {
-        let (namespace, name) = (Namespace::new("ns").expect("ns"), Name::new("f").expect("f"));
+        let (namespace, name) = (
+            Namespace::new("ns").expect("ns"),
+            Name::new("f").expect("f"),
+        );
         let context = StorageKey::context(&namespace, &name, "20260101T000000Z").expect("key");
         let source = StorageKey::source(&namespace, &name, "20260101T000000Z").expect("key");
         assert_eq!(context.source_of_context().expect("a context"), source);

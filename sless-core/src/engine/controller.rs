@@ -20,7 +20,9 @@ impl Engine {
             // After the calls: their records are the last to be written.
             let stop = self.recorded.clone();
             self.recording.spawn(async move {
-                records.store(recorder, log, options, stop.cancelled_owned()).await;
+                records
+                    .store(recorder, log, options, stop.cancelled_owned())
+                    .await;
             });
             self.recording.close();
         }
@@ -29,8 +31,16 @@ impl Engine {
         }
         self.spawn(|engine| Box::pin(async move { engine.work().await }));
         self.spawn(|engine| Box::pin(async move { engine.resync().await }));
-        let mut streams = vec![self.backends.scheduler.changes(), self.backends.dispatcher.changes()];
-        streams.extend(self.backends.builders.iter().map(|builder| builder.changes()));
+        let mut streams = vec![
+            self.backends.scheduler.changes(),
+            self.backends.dispatcher.changes(),
+        ];
+        streams.extend(
+            self.backends
+                .builders
+                .iter()
+                .map(|builder| builder.changes()),
+        );
         for stream in streams {
             self.spawn(|engine| Box::pin(async move { engine.follow(stream).await }));
         }
@@ -74,7 +84,9 @@ impl Engine {
         let places = Arc::new(Semaphore::new(self.options.reconciles_at_once.max(1)));
         loop {
             // A semaphore that is never closed always gives a permit.
-            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let Ok(place) = places.clone().acquire_owned().await else {
+                return;
+            };
             let key = self.next_key().await;
             let engine = self.clone();
             // Tracked, and not cut off by a shutdown: what has begun is finished within the drain.
@@ -129,7 +141,9 @@ impl Engine {
     async fn follow_catalog(&self) {
         let mut failures = 0;
         loop {
-            let Err(error) = self.follow_once(&mut failures).await else { continue };
+            let Err(error) = self.follow_once(&mut failures).await else {
+                continue;
+            };
             self.routes.clear();
             failures += 1;
             let (min, max) = (self.options.backoff_min, self.options.backoff_max);

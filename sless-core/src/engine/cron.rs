@@ -86,7 +86,11 @@ impl Timetable {
     }
 
     fn end(&self, key: &ObjectKey, at: Timestamp, end: RunEnd) {
-        self.state().ended.entry(key.clone()).or_default().push((at, end));
+        self.state()
+            .ended
+            .entry(key.clone())
+            .or_default()
+            .push((at, end));
     }
 
     fn next(&self) -> Option<Timestamp> {
@@ -99,7 +103,9 @@ impl Timetable {
         while let Some((at, _)) = state.order.first()
             && *at <= now
         {
-            let Some((_, key)) = state.order.pop_first() else { break };
+            let Some((_, key)) = state.order.pop_first() else {
+                break;
+            };
             state.due.remove(&key);
             due.push(key);
         }
@@ -135,9 +141,13 @@ impl Engine {
         // The same time of the same trigger has the same id, also when it is repeated after a crash.
         let request_id = format!("{}-{}", metadata.uid, at.as_second());
         let request = request(&metadata.name, at, cause);
-        let call = Call::new(metadata.namespace.clone(), trigger.spec.function_ref.clone(), request)
-            .from_origin(Origin::Cron, Some(metadata.name.clone()))
-            .with_request_id(request_id);
+        let call = Call::new(
+            metadata.namespace.clone(),
+            trigger.spec.function_ref.clone(),
+            request,
+        )
+        .from_origin(Origin::Cron, Some(metadata.name.clone()))
+        .with_request_id(request_id);
         let (engine, key) = (self.clone(), trigger.key());
         self.tasks.spawn(async move {
             let end = match engine.call_to_the_end(call).await {
@@ -183,7 +193,10 @@ fn request(trigger: &Name, at: Timestamp, cause: Cause) -> http::Request<Body> {
     let mut request = http::Request::new(Body::from(event.to_string()));
     *request.method_mut() = http::Method::POST;
     let headers = request.headers_mut();
-    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     // A label is always a field value.
     if let Ok(name) = http::HeaderValue::try_from(trigger.as_str()) {
         headers.insert("x-sless-trigger", name);

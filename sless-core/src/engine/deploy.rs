@@ -25,8 +25,18 @@ pub struct Deploy {
 
 impl Deploy {
     /// A function of a zip.
-    pub fn zip(namespace: Namespace, name: Name, spec: FunctionSpec, zip: impl Into<Bytes>) -> Self {
-        Self { namespace, name, spec, zip: zip.into() }
+    pub fn zip(
+        namespace: Namespace,
+        name: Name,
+        spec: FunctionSpec,
+        zip: impl Into<Bytes>,
+    ) -> Self {
+        Self {
+            namespace,
+            name,
+            spec,
+            zip: zip.into(),
+        }
     }
 
     /// A function of files, given by their paths and contents.
@@ -64,14 +74,16 @@ impl Engine {
         spec: &FunctionSpec,
     ) -> Result<Function> {
         let catalog = &self.backends.catalog;
-        let wanted =
-            Function::new(Metadata::new(namespace.clone(), name.clone()), spec.clone());
+        let wanted = Function::new(Metadata::new(namespace.clone(), name.clone()), spec.clone());
         match catalog.add(wanted).await {
             Err(error) if error.kind() == crate::ErrorKind::AlreadyExists => {}
             other => return other,
         }
         let changed = catalog.modify(namespace, name, |function: &mut Function| {
-            let code = (function.spec.s3_key.take(), function.spec.code_sha256.take());
+            let code = (
+                function.spec.s3_key.take(),
+                function.spec.code_sha256.take(),
+            );
             function.spec = spec.clone();
             (function.spec.s3_key, function.spec.code_sha256) = code;
             Ok(())
@@ -80,7 +92,12 @@ impl Engine {
     }
 
     pub(super) async fn deploy(&self, deploy: Deploy) -> Result<(Function, Upload)> {
-        let Deploy { namespace, name, spec, zip } = deploy;
+        let Deploy {
+            namespace,
+            name,
+            spec,
+            zip,
+        } = deploy;
         self.ensure_namespace(&namespace).await?;
         self.put_function(&namespace, &name, &spec).await?;
         let upload = self.upload(&namespace, &name, bytes_stream(zip)).await?;
@@ -104,7 +121,11 @@ impl Engine {
         use futures::StreamExt as _;
 
         loop {
-            let mut watch = self.backends.catalog.watch(&crate::WatchOptions::default()).await?;
+            let mut watch = self
+                .backends
+                .catalog
+                .watch(&crate::WatchOptions::default())
+                .await?;
             loop {
                 let function: Function = self.backends.catalog.read(namespace, name).await?;
                 let settled = matches!(

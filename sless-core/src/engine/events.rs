@@ -32,7 +32,11 @@ impl EventSink for FunctionSink {
         let request_id = format!("{}-{attempt}", delivery_name(&delivery));
         let request = match request(&self.trigger, delivery) {
             Ok(request) => request,
-            Err(error) => return Disposition::Dead { reason: error.message().to_owned() },
+            Err(error) => {
+                return Disposition::Dead {
+                    reason: error.message().to_owned(),
+                };
+            }
         };
         let call = Call::new(self.namespace.clone(), self.function.clone(), request)
             .from_origin(Origin::Event, Some(self.trigger.clone()))
@@ -40,7 +44,11 @@ impl EventSink for FunctionSink {
             .with_request_id(request_id);
         match engine.call_to_the_end(call).await {
             Ok(status) if status.is_success() => Disposition::Done,
-            Ok(status) => dispose(&self.delivery, attempt, format!("the function answered {status}")),
+            Ok(status) => dispose(
+                &self.delivery,
+                attempt,
+                format!("the function answered {status}"),
+            ),
             Err(error) => dispose(&self.delivery, attempt, error.message().to_owned()),
         }
     }
@@ -51,7 +59,11 @@ impl Engine {
     pub(super) async fn call_to_the_end(&self, call: Call) -> Result<http::StatusCode> {
         let response = self.call(call).await?;
         let status = response.status();
-        match response.into_body().bytes(self.options.event_answer_bytes).await {
+        match response
+            .into_body()
+            .bytes(self.options.event_answer_bytes)
+            .await
+        {
             // A long answer is not an error of the function; only nobody reads it to the end.
             Err(error) if error.kind() != crate::ErrorKind::LimitExceeded => Err(error),
             _ => Ok(status),
@@ -63,13 +75,20 @@ impl Engine {
 /// time, and after the last attempt it is dead.
 pub fn dispose(options: &DeliveryOptions, attempt: u32, reason: String) -> Disposition {
     if attempt >= options.max_attempts {
-        let word = if options.max_attempts == 1 { "attempt" } else { "attempts" };
+        let word = if options.max_attempts == 1 {
+            "attempt"
+        } else {
+            "attempts"
+        };
         let reason = format!("{reason}, after {} {word}", options.max_attempts);
         return Disposition::Dead { reason };
     }
     let min = Duration::from_millis(options.min_backoff_ms);
     let max = Duration::from_millis(options.max_backoff_ms);
-    Disposition::Retry { after: super::backoff(min, max, attempt), reason }
+    Disposition::Retry {
+        after: super::backoff(min, max, attempt),
+        reason,
+    }
 }
 
 fn delivery_name(delivery: &Delivery) -> String {
@@ -84,8 +103,19 @@ fn delivery_name(delivery: &Delivery) -> String {
 /// A message as the request that its function sees: `POST /` with the message's body and media type;
 /// its headers as HTTP fields where they can be; and fields that name trigger, queue and attempt.
 fn request(trigger: &Name, delivery: Delivery) -> Result<http::Request<Body>> {
-    let Delivery { queue, message, attempt, .. } = delivery;
-    let Message { id, body, content_type, headers, .. } = message;
+    let Delivery {
+        queue,
+        message,
+        attempt,
+        ..
+    } = delivery;
+    let Message {
+        id,
+        body,
+        content_type,
+        headers,
+        ..
+    } = message;
     let mut fields = HeaderMap::with_capacity(headers.len() + 5);
     for (name, value) in &headers {
         let name = HeaderName::try_from(name.as_str());
@@ -146,8 +176,17 @@ mod tests {
     fn delivery(message: Message) -> Delivery {
         let namespace = Namespace::new("ns").expect("a label");
         let name = Name::new("t").expect("a label");
-        let trigger = TriggerId { namespace, name, uid: Uid::random() };
-        Delivery { trigger, queue: "orders".to_owned(), message, attempt: 2 }
+        let trigger = TriggerId {
+            namespace,
+            name,
+            uid: Uid::random(),
+        };
+        Delivery {
+            trigger,
+            queue: "orders".to_owned(),
+            message,
+            attempt: 2,
+        }
     }
 
     #[test]
@@ -162,16 +201,28 @@ mod tests {
             Disposition::Retry { after, .. } => Some(after.as_millis()),
             _ => None,
         };
-        assert_eq!([after(1), after(2), after(3), after(4)], [Some(100), Some(200), Some(250), None]);
+        assert_eq!(
+            [after(1), after(2), after(3), after(4)],
+            [Some(100), Some(200), Some(250), None]
+        );
     }
 
     #[test]
     fn headers_become_fields_save_those_that_frame_or_are_ours() {
         let headers = BTreeMap::from(
-            [("ce-id", "1"), ("Host", "evil"), ("x-sless-attempt", "9"), ("not a field", "x")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+            [
+                ("ce-id", "1"),
+                ("Host", "evil"),
+                ("x-sless-attempt", "9"),
+                ("not a field", "x"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
-        let message = Message { headers, id: "m1".to_owned(), ..Message::default() };
+        let message = Message {
+            headers,
+            id: "m1".to_owned(),
+            ..Message::default()
+        };
         let trigger = Name::new("t").expect("a label");
         let request = request(&trigger, delivery(message)).expect("a request");
         assert_eq!(request.method(), http::Method::POST);

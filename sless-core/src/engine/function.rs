@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{Engine, annotation};
 use crate::{
     Artifact, BuildId, BuildRequest, BuildStatus, Builder, CatalogExt as _, ContextRef, Digest,
-    Error, Failure, Function, FunctionId, FunctionPhase, Metadata, Name, Namespace, Object, Receipt, Result,
-    StorageKey, Workload, WorkloadPhase, WorkloadStatus, reason,
+    Error, Failure, Function, FunctionId, FunctionPhase, Metadata, Name, Namespace, Object,
+    Receipt, Result, StorageKey, Workload, WorkloadPhase, WorkloadStatus, reason,
     resource::{Condition, FunctionStatus, ObjectKey, Resource as _},
     source::{Dependencies, context},
 };
@@ -27,7 +27,11 @@ pub(super) const FINALIZER: &str = "sless.io/engine";
 impl Engine {
     /// One step of a function towards what is wanted of it. Answers when to look again.
     pub(super) async fn reconcile_function(&self, key: &ObjectKey) -> Result<Option<Duration>> {
-        let found = self.backends.catalog.find(&key.namespace, &key.name).await?;
+        let found = self
+            .backends
+            .catalog
+            .find(&key.namespace, &key.name)
+            .await?;
         let Some(function) = found else {
             self.routes.forget(&key.namespace, &key.name);
             return Ok(None);
@@ -53,7 +57,12 @@ impl Engine {
     /// Sees to it that deleting an object waits for the engine.
     pub(super) async fn with_finalizer<R: crate::Resource>(&self, resource: R) -> Result<R> {
         let mut object: Object = resource.into();
-        if !object.metadata().finalizers.iter().any(|name| name == FINALIZER) {
+        if !object
+            .metadata()
+            .finalizers
+            .iter()
+            .any(|name| name == FINALIZER)
+        {
             object.metadata_mut().finalizers.push(FINALIZER.to_owned());
             object = self.backends.catalog.update(object).await?;
         }
@@ -62,7 +71,10 @@ impl Engine {
 
     /// Lets a deleted object go, now that nothing of it is left.
     pub(super) async fn without_finalizer(&self, mut object: Object) -> Result<()> {
-        object.metadata_mut().finalizers.retain(|name| name != FINALIZER);
+        object
+            .metadata_mut()
+            .finalizers
+            .retain(|name| name != FINALIZER);
         match self.backends.catalog.update(object).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map(drop),
@@ -78,13 +90,23 @@ impl Engine {
         let (Some(code), Some(context)) = (function.spec.code_sha256, &function.spec.s3_key) else {
             let message = "no code was uploaded yet";
             settle(status, FunctionPhase::Pending, reason::NO_CODE, message);
-            Condition::set(&mut status.conditions, READY, Some(false), reason::NO_CODE, message, now);
+            Condition::set(
+                &mut status.conditions,
+                READY,
+                Some(false),
+                reason::NO_CODE,
+                message,
+                now,
+            );
             return Ok(None);
         };
         let id = self.build_id(function, code);
         let built = match own_context(function, context) {
             Ok(context) => self.build(function, id.clone(), context).await?,
-            Err(failure) => BuildStatus::Failed { failure, transient: false },
+            Err(failure) => BuildStatus::Failed {
+                failure,
+                transient: false,
+            },
         };
         let artifact = match built {
             BuildStatus::Succeeded { artifact, built_at } => {
@@ -100,7 +122,14 @@ impl Engine {
                 settle(status, FunctionPhase::Failed, &failure.reason, &text);
                 for kind in [BUILT, READY] {
                     let set = &mut status.conditions;
-                    Condition::set(set, kind, Some(false), &failure.reason, &failure.message, now);
+                    Condition::set(
+                        set,
+                        kind,
+                        Some(false),
+                        &failure.reason,
+                        &failure.message,
+                        now,
+                    );
                 }
                 if transient {
                     return Err(Error::unavailable(failure.message).with_reason(failure.reason));
@@ -115,9 +144,11 @@ impl Engine {
         }
         let seen = self.backends.scheduler.apply(&workload).await?;
         let next = observe(status, &seen, stop, now);
-        let serves = seen.phase == WorkloadPhase::Ready && seen.serving == Some(workload.revision());
+        let serves =
+            seen.phase == WorkloadPhase::Ready && seen.serving == Some(workload.revision());
         // Before the status is written, so that it is done again after a crash in between.
-        let takes_over = function.status.serving != seen.serving || self.untidy.contains(&id.function);
+        let takes_over =
+            function.status.serving != seen.serving || self.untidy.contains(&id.function);
         if serves && takes_over && !self.tidy(function, &id).await {
             return Ok(Some(LOOK_AGAIN));
         }
@@ -130,8 +161,14 @@ impl Engine {
         BuildId {
             function: FunctionId::of(&function.metadata),
             code,
-            runtime_version: self.options.runtimes.version(function.spec.runtime).to_owned(),
-            attempt: attempt.and_then(|attempt| attempt.parse().ok()).unwrap_or(0),
+            runtime_version: self
+                .options
+                .runtimes
+                .version(function.spec.runtime)
+                .to_owned(),
+            attempt: attempt
+                .and_then(|attempt| attempt.parse().ok())
+                .unwrap_or(0),
         }
     }
 
@@ -141,18 +178,32 @@ impl Engine {
         id: BuildId,
         context: StorageKey,
     ) -> Result<BuildStatus> {
-        let context = ContextRef { storage: self.backends.storage.clone(), key: context };
+        let context = ContextRef {
+            storage: self.backends.storage.clone(),
+            key: context,
+        };
         let installs = match self.installs(function, &context).await {
             Ok(installs) => installs,
-            Err(failure) => return Ok(BuildStatus::Failed { failure, transient: false }),
+            Err(failure) => {
+                return Ok(BuildStatus::Failed {
+                    failure,
+                    transient: false,
+                });
+            }
         };
         let Some(builder) = self.builder_for(installs) else {
             let message = "the source asks for dependencies, and no builder here installs any";
             let failure = Failure::new(reason::BUILD_UNSUPPORTED, message);
-            return Ok(BuildStatus::Failed { failure, transient: false });
+            return Ok(BuildStatus::Failed {
+                failure,
+                transient: false,
+            });
         };
         let spec = &function.spec;
-        let runtime = self.options.runtimes.info(spec.runtime, spec.entrypoint.clone())?;
+        let runtime = self
+            .options
+            .runtimes
+            .info(spec.runtime, spec.entrypoint.clone())?;
         let request = BuildRequest::new(id, runtime, installs, context)
             .with_timeout(self.options.build_timeout);
         builder.ensure(&request).await
@@ -172,7 +223,10 @@ impl Engine {
             return Ok(noted);
         }
         let unreadable = |error: Error| {
-            let message = format!("the stored build context cannot be read: {}", error.message());
+            let message = format!(
+                "the stored build context cannot be read: {}",
+                error.message()
+            );
             Failure::new(reason::CONTEXT_UNREADABLE, message)
         };
         let limits = self.options.source_limits.clone();
@@ -190,11 +244,17 @@ impl Engine {
     fn why_stopped(&self, function: &Function) -> Option<(&'static str, &'static str)> {
         let Function { metadata, spec, .. } = function;
         if spec.replicas() == 0 {
-            return Some((reason::SCALED_TO_ZERO, "the function is stopped: replicas is 0"));
+            return Some((
+                reason::SCALED_TO_ZERO,
+                "the function is stopped: replicas is 0",
+            ));
         }
         self.index
             .is_stopped(&metadata.namespace, &metadata.name)
-            .then_some((reason::TRIGGER_DISABLED, "the function is stopped: its trigger is disabled"))
+            .then_some((
+                reason::TRIGGER_DISABLED,
+                "the function is stopped: its trigger is disabled",
+            ))
     }
 
     /// Drops builds and stored sources that a new version has made needless. Answers whether it could
@@ -202,11 +262,14 @@ impl Engine {
     async fn tidy(&self, function: &Function, current: &BuildId) -> bool {
         let tidied = async {
             for builder in &self.backends.builders {
-                builder.prune(&current.function, std::slice::from_ref(current)).await?;
+                builder
+                    .prune(&current.function, std::slice::from_ref(current))
+                    .await?;
             }
             let kept = self.options.sources_kept.max(1);
             let (namespace, name) = (&function.metadata.namespace, &function.metadata.name);
-            self.drop_sources(namespace, name, kept, function.spec.s3_key.as_deref()).await
+            self.drop_sources(namespace, name, kept, function.spec.s3_key.as_deref())
+                .await
         };
         let tidied = tidied.await;
         if let Err(error) = &tidied {
@@ -257,7 +320,10 @@ impl Engine {
 
         let storage = &self.backends.storage;
         let mut receipt = Receipt::default();
-        for (folder, kind) in [("contexts", "stored_context"), ("functions", "stored_source")] {
+        for (folder, kind) in [
+            ("contexts", "stored_context"),
+            ("functions", "stored_source"),
+        ] {
             let listed = storage.list(&format!("{folder}/{namespace}/{name}/"));
             let mut keys: Vec<StorageKey> =
                 listed.map_ok(|object| object.key).try_collect().await?;
@@ -266,7 +332,11 @@ impl Engine {
             keys.truncate(keys.len().saturating_sub(kept));
             for key in keys {
                 let context = StorageKey::new(in_use.unwrap_or("none"))?;
-                if key == context || context.source_of_context().is_ok_and(|source| source == key) {
+                if key == context
+                    || context
+                        .source_of_context()
+                        .is_ok_and(|source| source == key)
+                {
                     continue;
                 }
                 storage.delete(&key).await?;
@@ -280,7 +350,9 @@ impl Engine {
 /// The key of a function's build context. A spec can be written by hand, and must not name another
 /// function's.
 fn own_context(function: &Function, key: &str) -> Result<StorageKey, Failure> {
-    let Metadata { namespace, name, .. } = &function.metadata;
+    let Metadata {
+        namespace, name, ..
+    } = &function.metadata;
     let folder = format!("contexts/{namespace}/{name}/");
     match StorageKey::new(key) {
         Ok(key) if key.as_str().starts_with(&folder) => Ok(key),
@@ -313,7 +385,9 @@ pub(super) fn workload(
         memory: spec.memory.clone(),
         cpu: spec.cpu.clone(),
         concurrency: spec.concurrency,
-        idle: spec.idle_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        idle: spec
+            .idle_seconds
+            .map(|seconds| Duration::from_secs(seconds.into())),
         built_at,
     })
 }

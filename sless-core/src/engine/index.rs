@@ -5,10 +5,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use crate::{
-    Kind, Name, Namespace, Object, TriggerType,
-    resource::ObjectKey,
-};
+use crate::{Kind, Name, Namespace, Object, TriggerType, resource::ObjectKey};
 
 /// Follows the objects that the engine has read. It is right about each as of its last reconcile;
 /// a change that was not seen yet is hinted by the catalog and comes.
@@ -51,7 +48,11 @@ impl Index {
         let key = object.key();
         let function = (key.namespace.clone(), function.clone());
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if state.function_of.get(&key).is_some_and(|before| *before != function) {
+        if state
+            .function_of
+            .get(&key)
+            .is_some_and(|before| *before != function)
+        {
             state.remove(&key);
         }
         state.function_of.insert(key.clone(), function.clone());
@@ -70,7 +71,9 @@ impl Index {
     pub(super) fn dependents(&self, namespace: &Namespace, function: &Name) -> Vec<ObjectKey> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let links = state.links.get(&(namespace.clone(), function.clone()));
-        links.map(|links| links.keys().cloned().collect()).unwrap_or_default()
+        links
+            .map(|links| links.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Whether a function has triggers of type http, all of which are disabled.
@@ -129,7 +132,16 @@ mod tests {
         let (index, namespace) = (Index::default(), Namespace::new("ns").expect("a label"));
         index.put(&trigger("a", "f", false));
         index.put(&trigger("a", "g", false));
-        assert!(index.dependents(&namespace, &Name::new("f").expect("a label")).is_empty());
-        assert_eq!(index.dependents(&namespace, &Name::new("g").expect("a label")).len(), 1);
+        assert!(
+            index
+                .dependents(&namespace, &Name::new("f").expect("a label"))
+                .is_empty()
+        );
+        assert_eq!(
+            index
+                .dependents(&namespace, &Name::new("g").expect("a label"))
+                .len(),
+            1
+        );
     }
 }

@@ -81,7 +81,9 @@ impl Call {
 impl Engine {
     /// Calls a function and answers as soon as the head of its response is there.
     pub(super) async fn call(&self, call: Call) -> Result<http::Response<Body>> {
-        let request_id = call.request_id.unwrap_or_else(|| Uid::random().as_str().into());
+        let request_id = call
+            .request_id
+            .unwrap_or_else(|| Uid::random().as_str().into());
         let entry = Entry {
             request_id: request_id.clone(),
             namespace: call.namespace.clone(),
@@ -93,16 +95,18 @@ impl Engine {
             began: self.backends.clock.elapsed(),
         };
         let _under_way = self.calls.token();
-        let answered = self.answer(&call.namespace, &call.function, call.request, request_id).await;
+        let answered = self
+            .answer(&call.namespace, &call.function, call.request, request_id)
+            .await;
         match answered {
             Ok(response) if self.recorder.is_idle() => Ok(response),
             Ok(response) => Ok(self.recorder.follow(response, entry)),
             Err(error) => {
-                let error = error.during("function.invoke").on(format_args!(
-                    "{}/{}",
-                    call.namespace, call.function
-                ));
-                self.recorder.put(entry.failed(&error, self.backends.clock.elapsed()));
+                let error = error
+                    .during("function.invoke")
+                    .on(format_args!("{}/{}", call.namespace, call.function));
+                self.recorder
+                    .put(entry.failed(&error, self.backends.clock.elapsed()));
                 Err(error)
             }
         }
@@ -153,7 +157,11 @@ impl Engine {
             },
         };
         let timeout = Duration::from_secs(function.spec.timeout_seconds.into());
-        let route = Arc::new(Route { function: id, target, timeout });
+        let route = Arc::new(Route {
+            function: id,
+            target,
+            timeout,
+        });
         self.routes.keep(route.clone(), position);
         Ok(route)
     }
@@ -165,8 +173,12 @@ fn stopped(function: &Function) -> Option<(String, String)> {
         let message = "the function is stopped: replicas is 0";
         return Some((reason::SCALED_TO_ZERO.to_owned(), message.to_owned()));
     }
-    (function.status.phase == FunctionPhase::Stopped)
-        .then(|| (function.status.reason.clone(), function.status.message.clone()))
+    (function.status.phase == FunctionPhase::Stopped).then(|| {
+        (
+            function.status.reason.clone(),
+            function.status.message.clone(),
+        )
+    })
 }
 
 /// The error of a call to a function that has never been ready.
@@ -175,7 +187,10 @@ fn not_ready(function: &Function) -> Error {
     let (reason, retry) = match status.phase {
         FunctionPhase::Failed => (status.reason.clone(), Retry::Never),
         _ if status.reason == reason::NO_CODE => (status.reason.clone(), Retry::Never),
-        _ => ("function_not_ready".to_owned(), Retry::After(Duration::from_secs(1))),
+        _ => (
+            "function_not_ready".to_owned(),
+            Retry::After(Duration::from_secs(1)),
+        ),
     };
     let detail = if status.message.is_empty() { "" } else { ": " };
     let message = status.message.lines().next().unwrap_or_default();
@@ -236,7 +251,11 @@ impl Recorder {
         let (head, body) = response.into_parts();
         let followed = Followed {
             body,
-            open: Some(Open { recorder: self.clone(), entry, status: head.status.as_u16() }),
+            open: Some(Open {
+                recorder: self.clone(),
+                entry,
+                status: head.status.as_u16(),
+            }),
             bytes: 0,
         };
         http::Response::from_parts(head, Body::wrap(followed))
@@ -258,7 +277,14 @@ struct Open {
 
 impl Followed {
     fn close(&mut self, error: Option<&str>) {
-        let Some(Open { recorder, entry, status }) = self.open.take() else { return };
+        let Some(Open {
+            recorder,
+            entry,
+            status,
+        }) = self.open.take()
+        else {
+            return;
+        };
         let now = recorder.elapsed();
         recorder.put(entry.ended(status, error.map(str::to_owned), self.bytes, now));
     }

@@ -17,7 +17,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 impl Engine {
     /// One step of a job towards what is wanted of it. Answers when to look again.
     pub(super) async fn reconcile_job(&self, key: &ObjectKey) -> Result<Option<Duration>> {
-        let found = self.backends.catalog.find(&key.namespace, &key.name).await?;
+        let found = self
+            .backends
+            .catalog
+            .find(&key.namespace, &key.name)
+            .await?;
         let Some(job) = found else {
             self.index.remove(key);
             return Ok(None);
@@ -50,16 +54,33 @@ impl Engine {
         }
         if wanted == 0 {
             let message = "run_id is 0: nothing is to run";
-            *status = JobStatus { phase: JobPhase::Skipped, message: message.to_owned(), ..cleared(status) };
-            Condition::set(&mut status.conditions, COMPLETE, Some(true), "skipped", message, now);
+            *status = JobStatus {
+                phase: JobPhase::Skipped,
+                message: message.to_owned(),
+                ..cleared(status)
+            };
+            Condition::set(
+                &mut status.conditions,
+                COMPLETE,
+                Some(true),
+                "skipped",
+                message,
+                now,
+            );
             return Ok(None);
         }
         if wanted > status.run_id {
-            *status = JobStatus { run_id: wanted, ..cleared(status) };
+            *status = JobStatus {
+                run_id: wanted,
+                ..cleared(status)
+            };
         }
         let namespace = &job.metadata.namespace;
-        let function: Option<Function> =
-            self.backends.catalog.find(namespace, &job.spec.function_ref).await?;
+        let function: Option<Function> = self
+            .backends
+            .catalog
+            .find(namespace, &job.spec.function_ref)
+            .await?;
         let waits = match &function {
             None => Some((reason::FUNCTION_MISSING, "its function is not there")),
             Some(function) => match (&function.status.artifact, function.status.phase) {
@@ -74,8 +95,12 @@ impl Engine {
             message.clone_into(&mut status.message);
             return Ok(None);
         }
-        let Some(function) = function else { return Ok(Some(LOOK_AGAIN)) };
-        let Some(artifact) = function.status.artifact.clone() else { return Ok(Some(LOOK_AGAIN)) };
+        let Some(function) = function else {
+            return Ok(Some(LOOK_AGAIN));
+        };
+        let Some(artifact) = function.status.artifact.clone() else {
+            return Ok(Some(LOOK_AGAIN));
+        };
         let workload = workload(&function, artifact, &function.status)?;
         let run = JobRun {
             job: JobId::of(&job.metadata),
@@ -92,7 +117,9 @@ impl Engine {
 
     /// Puts an ended run into the log of calls.
     fn record_run(&self, job: &FunctionJob, status: &JobStatus) {
-        let (Some(started), Some(finished)) = (status.started_at, status.finished_at) else { return };
+        let (Some(started), Some(finished)) = (status.started_at, status.finished_at) else {
+            return;
+        };
         let failed = status.phase == JobPhase::Failed;
         self.recorder.put(Invocation {
             // The same run is the same record, however often it is seen to have ended.
@@ -107,7 +134,10 @@ impl Engine {
             duration: Duration::try_from(finished.duration_since(started)).unwrap_or_default(),
             status: if failed { 500 } else { 200 },
             error: failed.then(|| status.reason.clone()),
-            response_bytes: status.result.as_ref().map_or(0, |result| result.len() as u64),
+            response_bytes: status
+                .result
+                .as_ref()
+                .map_or(0, |result| result.len() as u64),
         });
     }
 

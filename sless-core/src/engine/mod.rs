@@ -34,10 +34,6 @@ use std::{
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{
-    controller::backoff, cron::Timetable, index::Index, queue::WorkQueue, receipts::{Receipts, Untidy},
-    record::Recorder, routes::Routes,
-};
 pub use self::{
     backends::Backends,
     deploy::Deploy,
@@ -46,6 +42,15 @@ pub use self::{
     options::{Observer, Options, Roles},
     sless::{Health, Sless, Stats},
     upload::Upload,
+};
+use self::{
+    controller::backoff,
+    cron::Timetable,
+    index::Index,
+    queue::WorkQueue,
+    receipts::{Receipts, Untidy},
+    record::Recorder,
+    routes::Routes,
 };
 use crate::{Error, Object, ObjectKey, Result, TriggerId, TriggerType};
 
@@ -117,9 +122,13 @@ impl Engine {
 }
 
 /// Runs work that blocks on a thread where it may.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(panicked) => Err(Error::internal("work on another thread broke off").with_source(panicked)),
+        Err(panicked) => {
+            Err(Error::internal("work on another thread broke off").with_source(panicked))
+        }
     }
 }

@@ -1,8 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{
-    Invocation, Retention, RuntimeVersions, ValidationPolicy, source::SourceLimits,
-};
+use crate::{Invocation, Retention, RuntimeVersions, ValidationPolicy, source::SourceLimits};
 
 /// How the engine works. Every bound has a name here.
 #[derive(Clone, Debug)]
@@ -98,7 +96,10 @@ pub struct Roles {
 impl Default for Roles {
     /// All of it.
     fn default() -> Self {
-        Self { operator: true, dispatcher: true }
+        Self {
+            operator: true,
+            dispatcher: true,
+        }
     }
 }
 

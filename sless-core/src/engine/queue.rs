@@ -59,11 +59,15 @@ impl WorkQueue {
     /// Takes the first key that is due at `now`.
     pub(super) fn take(&self, now: Duration) -> Taken {
         let mut state = self.state();
-        let Some((at, ..)) = state.order.first() else { return Taken::Nothing };
+        let Some((at, ..)) = state.order.first() else {
+            return Taken::Nothing;
+        };
         if *at > now {
             return Taken::NotBefore(*at);
         }
-        let Some((_, _, key)) = state.order.pop_first() else { return Taken::Nothing };
+        let Some((_, _, key)) = state.order.pop_first() else {
+            return Taken::Nothing;
+        };
         state.due.remove(&key);
         state.working.insert(key.clone());
         Taken::Key(key)
@@ -75,7 +79,9 @@ impl WorkQueue {
             let mut state = self.state();
             state.working.remove(&key);
             let again = state.again.remove(&key);
-            let Some(at) = next.into_iter().chain(again).min() else { return };
+            let Some(at) = next.into_iter().chain(again).min() else {
+                return;
+            };
             state.insert(key, at);
         }
         self.changed.notify_one();

@@ -41,7 +41,9 @@ impl Receipts {
 
     /// Hands out the receipt.
     pub(super) fn close(&self, uid: &Uid) {
-        let Some(waiting) = self.waiting().remove(uid) else { return };
+        let Some(waiting) = self.waiting().remove(uid) else {
+            return;
+        };
         for waiter in waiting.waiters {
             // A waiter that has gone wants no receipt.
             let _ = waiter.send(waiting.receipt.clone());
@@ -59,7 +61,10 @@ pub(super) struct Untidy(Mutex<HashSet<Uid>>);
 
 impl Untidy {
     pub(super) fn contains(&self, function: &FunctionId) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&function.uid)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(&function.uid)
     }
 
     pub(super) fn set(&self, function: &FunctionId, untidy: bool) {

@@ -28,7 +28,11 @@ pub(super) struct Recorder {
 pub(super) struct RecordQueue(Option<mpsc::Receiver<Invocation>>);
 
 impl Recorder {
-    pub(super) fn new(options: &Options, clock: Arc<dyn Clock>, stored: bool) -> (Self, RecordQueue) {
+    pub(super) fn new(
+        options: &Options,
+        clock: Arc<dyn Clock>,
+        stored: bool,
+    ) -> (Self, RecordQueue) {
         let (sender, receiver) = if stored {
             let (sender, receiver) = mpsc::channel(options.record_queue.max(1));
             (Some(sender), Some(receiver))
@@ -36,7 +40,12 @@ impl Recorder {
             (None, None)
         };
         let observer = options.observer.clone();
-        let recorder = Self { sender, observer, clock, dropped: Arc::default() };
+        let recorder = Self {
+            sender,
+            observer,
+            clock,
+            dropped: Arc::default(),
+        };
         (recorder, RecordQueue(receiver))
     }
 
@@ -131,14 +140,24 @@ async fn store(
 ) {
     let mut attempt = 1;
     loop {
-        let Err(error) = log.append(batch.clone()).await else { break };
+        let Err(error) = log.append(batch.clone()).await else {
+            break;
+        };
         if attempt == STORE_ATTEMPTS {
-            recorder.dropped.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            recorder
+                .dropped
+                .fetch_add(batch.len() as u64, Ordering::Relaxed);
             let records = batch.len();
             tracing::error!(error = %error.chain(), records, "records of calls were dropped");
             break;
         }
-        clock.sleep(super::backoff(options.backoff_min, options.backoff_max, attempt)).await;
+        clock
+            .sleep(super::backoff(
+                options.backoff_min,
+                options.backoff_max,
+                attempt,
+            ))
+            .await;
         attempt += 1;
     }
     batch.clear();

@@ -43,7 +43,10 @@ struct State {
 
 impl Routes {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { state: RwLock::default(), capacity }
+        Self {
+            state: RwLock::default(),
+            capacity,
+        }
     }
 
     pub(super) fn find(&self, namespace: &Namespace, function: &Name) -> Option<Arc<Route>> {
@@ -53,7 +56,10 @@ impl Routes {
 
     /// Where the history of changes stands: to be read before what a route is made of.
     pub(super) fn position(&self) -> u64 {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).changes
+        self.state
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .changes
     }
 
     /// Keeps a route that was made of what was read at `position`, unless something changed since.
@@ -67,8 +73,16 @@ impl Routes {
             state.routes.clear();
             state.count = 0;
         }
-        let FunctionId { namespace, name, .. } = route.function.clone();
-        if state.routes.entry(namespace).or_default().insert(name, route).is_none() {
+        let FunctionId {
+            namespace, name, ..
+        } = route.function.clone();
+        if state
+            .routes
+            .entry(namespace)
+            .or_default()
+            .insert(name, route)
+            .is_none()
+        {
             state.count += 1;
         }
     }
@@ -77,7 +91,9 @@ impl Routes {
     pub(super) fn forget(&self, namespace: &Namespace, function: &Name) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.changes += 1;
-        let Some(of_namespace) = state.routes.get_mut(namespace) else { return };
+        let Some(of_namespace) = state.routes.get_mut(namespace) else {
+            return;
+        };
         if of_namespace.remove(function).is_some() {
             let empty = of_namespace.is_empty();
             state.count -= 1;

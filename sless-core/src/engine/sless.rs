@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::{Backends, Call, Deploy, Engine, Options, Upload};
 use crate::{
     Body, BuildId, ByteStream, CatalogExt as _, DeleteOptions, Ensured, Error, Function,
-    FunctionId, FunctionSpec, GetOptions, JobId, Left, LogOptions, LogStream, LogTarget, Name, Namespace,
-    ObjectKey, Receipt, Result, StorageKey, clock,
+    FunctionId, FunctionSpec, GetOptions, JobId, Left, LogOptions, LogStream, LogTarget, Name,
+    Namespace, ObjectKey, Receipt, Result, StorageKey, clock,
     source::{SourceTree, context},
 };
 
@@ -118,14 +118,23 @@ impl Sless {
             engine.calls.wait().await;
         };
         let clock = &*engine.backends.clock;
-        if clock::timeout(clock, engine.options.drain, drained).await.is_err() {
+        if clock::timeout(clock, engine.options.drain, drained)
+            .await
+            .is_err()
+        {
             let limit = engine.options.drain;
-            tracing::warn!(?limit, "calls or reconciles were cut off: the drain took too long");
+            tracing::warn!(
+                ?limit,
+                "calls or reconciles were cut off: the drain took too long"
+            );
         }
         engine.write_last_ends().await;
         engine.recorded.cancel();
         engine.recording.close();
-        if clock::timeout(clock, engine.options.drain, engine.recording.wait()).await.is_err() {
+        if clock::timeout(clock, engine.options.drain, engine.recording.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("records of the last calls were not stored in time");
         }
     }
@@ -153,7 +162,10 @@ impl Sless {
 
     /// Whether the engine does its work.
     pub fn health(&self) -> Health {
-        Health { catalog: *self.0.follows.borrow(), accepting: !self.0.stop.is_cancelled() }
+        Health {
+            catalog: *self.0.follows.borrow(),
+            accepting: !self.0.stop.is_cancelled(),
+        }
     }
 
     /// Makes a namespace, and the place for its workloads, if they are not there.
@@ -180,9 +192,18 @@ impl Sless {
     /// # Errors
     /// `Invalid` or `LimitExceeded` naming the entry and the rule; `Invalid` with reason
     /// `code_validation_failed`; `NotFound`; `Conflict` if the function changed underneath.
-    pub async fn upload(&self, namespace: &Namespace, name: &Name, zip: ByteStream) -> Result<Upload> {
+    pub async fn upload(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        zip: ByteStream,
+    ) -> Result<Upload> {
         let uploaded = self.0.upload(namespace, name, zip).await;
-        uploaded.map_err(|error| error.during("function.upload").on(format_args!("{namespace}/{name}")))
+        uploaded.map_err(|error| {
+            error
+                .during("function.upload")
+                .on(format_args!("{namespace}/{name}"))
+        })
     }
 
     /// Creates or changes a function, uploads its code, and waits until it is ready.
@@ -213,7 +234,8 @@ impl Sless {
         function: &Name,
         request: http::Request<Body>,
     ) -> Result<http::Response<Body>> {
-        self.call(Call::new(namespace.clone(), function.clone(), request)).await
+        self.call(Call::new(namespace.clone(), function.clone(), request))
+            .await
     }
 
     /// Calls a function, saying what causes the call.
@@ -232,7 +254,14 @@ impl Sless {
     /// `NotFound` if it is not there.
     pub async fn delete(&self, key: &ObjectKey) -> Result<Receipt> {
         let engine = &self.0;
-        let uid = engine.backends.catalog.get(key).await?.metadata().uid.clone();
+        let uid = engine
+            .backends
+            .catalog
+            .get(key)
+            .await?
+            .metadata()
+            .uid
+            .clone();
         let receipt = engine.receipts.wait(&uid);
         let options = DeleteOptions::default().with_uid(uid.clone());
         let last = engine.backends.catalog.delete(key, &options).await?;
@@ -254,7 +283,10 @@ impl Sless {
         }
         let limit = engine.options.delete_wait;
         let received = clock::timeout(&*engine.backends.clock, limit, receipt).await;
-        Ok(received.ok().and_then(std::result::Result::ok).unwrap_or_default())
+        Ok(received
+            .ok()
+            .and_then(std::result::Result::ok)
+            .unwrap_or_default())
     }
 
     /// Where a function is called: its part below [`Options::external_url`].
@@ -268,7 +300,12 @@ impl Sless {
     /// `NotFound` if the function is not there or has no code.
     pub async fn source(&self, namespace: &Namespace, name: &Name) -> Result<SourceTree> {
         let key = self.context_key(namespace, name).await?;
-        let stored = self.0.backends.storage.get(&key, &GetOptions::default()).await?;
+        let stored = self
+            .0
+            .backends
+            .storage
+            .get(&key, &GetOptions::default())
+            .await?;
         let file = super::upload::spool(stored.body, u64::MAX).await?;
         let limits = self.0.options.source_limits.clone();
         super::blocking(move || Ok(context::read(file, &limits)?.tree)).await
@@ -279,8 +316,17 @@ impl Sless {
     /// # Errors
     /// `NotFound` if the function is not there or has no code.
     pub async fn source_zip(&self, namespace: &Namespace, name: &Name) -> Result<ByteStream> {
-        let key = self.context_key(namespace, name).await?.source_of_context()?;
-        Ok(self.0.backends.storage.get(&key, &GetOptions::default()).await?.body)
+        let key = self
+            .context_key(namespace, name)
+            .await?
+            .source_of_context()?;
+        Ok(self
+            .0
+            .backends
+            .storage
+            .get(&key, &GetOptions::default())
+            .await?
+            .body)
     }
 
     async fn context_key(&self, namespace: &Namespace, name: &Name) -> Result<StorageKey> {
@@ -307,16 +353,26 @@ impl Sless {
         let id = FunctionId::of(&function.metadata);
         let mut parts = Vec::new();
         if let Some(code) = function.spec.code_sha256 {
-            parts.extend(self.build_logs(&self.0.build_id(&function, code), options).await?);
+            parts.extend(
+                self.build_logs(&self.0.build_id(&function, code), options)
+                    .await?,
+            );
         }
-        let run = self.0.backends.scheduler.logs(&LogTarget::Function(id), options).await;
+        let run = self
+            .0
+            .backends
+            .scheduler
+            .logs(&LogTarget::Function(id), options)
+            .await;
         match run {
             Ok(run) => parts.push(run),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
         let all = futures::stream::iter(parts).flatten();
-        let Some(tail) = options.tail.filter(|_| !options.follow) else { return Ok(all.boxed()) };
+        let Some(tail) = options.tail.filter(|_| !options.follow) else {
+            return Ok(all.boxed());
+        };
         // Of two logs with so many lines each, the last so many.
         let lines: Vec<_> = all.collect().await;
         let skipped = lines.len().saturating_sub(tail);

@@ -35,7 +35,11 @@ impl Engine {
         self: &Arc<Self>,
         key: &ObjectKey,
     ) -> Result<Option<Duration>> {
-        let found = self.backends.catalog.find(&key.namespace, &key.name).await?;
+        let found = self
+            .backends
+            .catalog
+            .find(&key.namespace, &key.name)
+            .await?;
         let Some(trigger) = found else {
             self.end_subscription(key).await?;
             self.forget_trigger(key, None);
@@ -60,8 +64,7 @@ impl Engine {
         }
         let trigger = self.with_finalizer(trigger).await?;
         let name = &trigger.spec.function_ref;
-        let function: Option<Function> =
-            self.backends.catalog.find(&key.namespace, name).await?;
+        let function: Option<Function> = self.backends.catalog.find(&key.namespace, name).await?;
         let function = function.filter(|function| !function.metadata.is_deleting());
         match trigger.spec.kind {
             TriggerType::Http => self.reconcile_http(trigger, function).await,
@@ -126,17 +129,37 @@ impl Engine {
             ledger = ledger.resume(now);
         }
         if !active || self.stop.is_cancelled() {
-            return Ok(Step { ledger, next: None, fire: None });
+            return Ok(Step {
+                ledger,
+                next: None,
+                fire: None,
+            });
         }
         let policies = trigger.spec.policies.clone().unwrap_or_default();
         let mut fire = None;
         // Each decision but the last one passes over times; a few are always enough, and whatever
         // is left comes with the next look.
         for _ in 0..8 {
-            match decide(&schedule, &policies, &ledger, trigger.metadata.created_at, now) {
-                Decision::Wait { until } => return Ok(Step { ledger, next: until, fire }),
+            match decide(
+                &schedule,
+                &policies,
+                &ledger,
+                trigger.metadata.created_at,
+                now,
+            ) {
+                Decision::Wait { until } => {
+                    return Ok(Step {
+                        ledger,
+                        next: until,
+                        fire,
+                    });
+                }
                 Decision::Skip { ledger: next } => ledger = next,
-                Decision::Fire { at, cause, ledger: next } => {
+                Decision::Fire {
+                    at,
+                    cause,
+                    ledger: next,
+                } => {
                     if fire.is_some() {
                         break;
                     }
@@ -145,7 +168,11 @@ impl Engine {
                 }
             }
         }
-        Ok(Step { ledger, next: Some(now), fire })
+        Ok(Step {
+            ledger,
+            next: Some(now),
+            fire,
+        })
     }
 
     async fn reconcile_event(
@@ -157,7 +184,8 @@ impl Engine {
         let mut status = self.observed(&trigger, function.as_ref());
         let serves = function.is_some_and(|function| {
             function.status.phase == FunctionPhase::Ready
-                || (function.status.phase != FunctionPhase::Stopped && function.status.serving.is_some())
+                || (function.status.phase != FunctionPhase::Stopped
+                    && function.status.serving.is_some())
         });
         if status.active && !serves {
             status.active = false;
@@ -184,8 +212,13 @@ impl Engine {
             queue: trigger.spec.queue.clone().unwrap_or_default(),
             delivery,
         };
-        self.subscribed().insert(trigger.key(), subscription.trigger.clone());
-        let seen = self.backends.dispatcher.apply(&subscription, Arc::new(sink)).await?;
+        self.subscribed()
+            .insert(trigger.key(), subscription.trigger.clone());
+        let seen = self
+            .backends
+            .dispatcher
+            .apply(&subscription, Arc::new(sink))
+            .await?;
         status.connected = Some(seen.connected);
         if !seen.connected {
             status.active = false;
@@ -215,12 +248,26 @@ impl Engine {
         let now = self.backends.clock.now();
         let (reason, message) = (status.reason.clone(), status.message.clone());
         let active = Some(status.active);
-        Condition::set(&mut status.conditions, ACTIVE, active, &reason, &message, now);
+        Condition::set(
+            &mut status.conditions,
+            ACTIVE,
+            active,
+            &reason,
+            &message,
+            now,
+        );
         if status == trigger.status {
             return Ok(());
         }
-        let changed = Trigger { status, ..trigger.clone() };
-        self.backends.catalog.update_status(changed.into()).await.map(drop)
+        let changed = Trigger {
+            status,
+            ..trigger.clone()
+        };
+        self.backends
+            .catalog
+            .update_status(changed.into())
+            .await
+            .map(drop)
     }
 
     /// Where a function is called.
@@ -229,7 +276,10 @@ impl Engine {
         namespace: &crate::Namespace,
         function: &crate::Name,
     ) -> String {
-        format!("{}/fn/{namespace}/{function}", self.options.external_url.trim_end_matches('/'))
+        format!(
+            "{}/fn/{namespace}/{function}",
+            self.options.external_url.trim_end_matches('/')
+        )
     }
 
     async fn take_trigger_apart(&self, trigger: Trigger) -> Result<Option<Duration>> {
@@ -256,14 +306,18 @@ impl Engine {
 
     /// Ends what this process consumes for a trigger that is gone, or is none of events any more.
     async fn end_subscription(&self, key: &ObjectKey) -> Result<()> {
-        let Some(trigger) = self.subscribed().get(key).cloned() else { return Ok(()) };
+        let Some(trigger) = self.subscribed().get(key).cloned() else {
+            return Ok(());
+        };
         self.backends.dispatcher.remove(&trigger).await?;
         self.subscribed().remove(key);
         Ok(())
     }
 
     fn subscribed(&self) -> MutexGuard<'_, HashMap<ObjectKey, TriggerId>> {
-        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget_trigger(&self, key: &ObjectKey, uid: Option<&crate::Uid>) {

@@ -46,8 +46,9 @@ impl Engine {
         let Ok(Ok(_place)) = waited else {
             let limit = self.options.uploads_at_once;
             let message = format!("limit uploads_at_once of {limit} reached");
-            return Err(Error::new(ErrorKind::Overloaded, message)
-                .with_reason("limit_uploads_at_once"));
+            return Err(
+                Error::new(ErrorKind::Overloaded, message).with_reason("limit_uploads_at_once")
+            );
         };
 
         let function: Function = self.backends.catalog.read(namespace, name).await?;
@@ -61,8 +62,11 @@ impl Engine {
         })
         .await?;
         let digest = tree.digest();
-        let mut warnings: Vec<String> =
-            tree.skipped().iter().map(|path| format!("{path} was left out")).collect();
+        let mut warnings: Vec<String> = tree
+            .skipped()
+            .iter()
+            .map(|path| format!("{path} was left out"))
+            .collect();
 
         if let Some(upload) = already_there(&function, digest, &warnings) {
             return Ok(upload);
@@ -85,7 +89,13 @@ impl Engine {
             self.note(&function, verification).await?;
         }
         let s3_key = s3_key.as_str().to_owned();
-        Ok(Upload { digest, s3_key, unchanged: false, verification, warnings })
+        Ok(Upload {
+            digest,
+            s3_key,
+            unchanged: false,
+            verification,
+            warnings,
+        })
     }
 
     /// Has the source looked at, and refuses it where the policy says so.
@@ -124,14 +134,21 @@ impl Engine {
                         return Ok(None);
                     }
                     Err(error) => {
-                        return Err(Error::unavailable("the code could not be validated; try again")
-                            .with_reason("validation_unavailable")
-                            .with_source(error));
+                        return Err(Error::unavailable(
+                            "the code could not be validated; try again",
+                        )
+                        .with_reason("validation_unavailable")
+                        .with_source(error));
                     }
                 }
             }
         };
-        if verification.verdict == (Verdict::Unsafe { reason: String::new() }).as_str() {
+        if verification.verdict
+            == (Verdict::Unsafe {
+                reason: String::new(),
+            })
+            .as_str()
+        {
             if policy.action == ValidationAction::Block {
                 return Err(Error::invalid(format!(
                     "code validation failed: {}",
@@ -139,7 +156,10 @@ impl Engine {
                 ))
                 .with_reason("code_validation_failed"));
             }
-            warnings.push(format!("the code was found unsafe: {}", verification.reason));
+            warnings.push(format!(
+                "the code was found unsafe: {}",
+                verification.reason
+            ));
         }
         Ok(Some(verification))
     }
@@ -164,7 +184,10 @@ impl Engine {
             (&context_key, context, "application/gzip"),
         ] {
             let options = PutOptions::default().with_content_type(media_type);
-            self.backends.storage.put(key, read_file(file), &options).await?;
+            self.backends
+                .storage
+                .put(key, read_file(file), &options)
+                .await?;
         }
         Ok(context_key)
     }
@@ -179,13 +202,17 @@ impl Engine {
             .catalog
             .modify(&metadata.namespace, &metadata.name, |now: &mut Function| {
                 if now.metadata.uid != *uid {
-                    return Err(Error::conflict("the function was deleted and created again"));
+                    return Err(Error::conflict(
+                        "the function was deleted and created again",
+                    ));
                 }
                 if now.metadata.is_deleting() {
                     return Err(Error::not_found("the function is being deleted"));
                 }
                 if now.spec.runtime != function.spec.runtime {
-                    return Err(Error::conflict("the function's runtime was changed meanwhile"));
+                    return Err(Error::conflict(
+                        "the function's runtime was changed meanwhile",
+                    ));
                 }
                 now.spec.s3_key = Some(key.as_str().to_owned());
                 now.spec.code_sha256 = Some(info.digest);
@@ -195,8 +222,13 @@ impl Engine {
                 notes.insert(annotation::INSTALLS.to_owned(), installs);
                 if failed_build {
                     let attempt = notes.get(annotation::BUILD_ATTEMPT);
-                    let attempt = attempt.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-                    notes.insert(annotation::BUILD_ATTEMPT.to_owned(), (attempt + 1).to_string());
+                    let attempt = attempt
+                        .and_then(|text| text.parse::<u32>().ok())
+                        .unwrap_or(0);
+                    notes.insert(
+                        annotation::BUILD_ATTEMPT.to_owned(),
+                        (attempt + 1).to_string(),
+                    );
                 }
                 Ok(())
             })
@@ -204,7 +236,10 @@ impl Engine {
         if changed.is_err() {
             // Nobody names what was stored: it goes. What cannot be removed goes with the next
             // version's tidying up.
-            for key in [Ok(key.clone()), key.source_of_context()].into_iter().flatten() {
+            for key in [Ok(key.clone()), key.source_of_context()]
+                .into_iter()
+                .flatten()
+            {
                 if let Err(error) = self.backends.storage.delete(&key).await {
                     tracing::warn!(%key, error = %error.chain(), "a refused upload was left in storage");
                 }
@@ -217,11 +252,21 @@ impl Engine {
     async fn note(&self, function: &Function, verification: Verification) -> Result<()> {
         let metadata = &function.metadata;
         for _ in 0..crate::catalog::MODIFY_ATTEMPTS {
-            let now: Function =
-                self.backends.catalog.read(&metadata.namespace, &metadata.name).await?;
-            let status =
-                FunctionStatus { verification: Some(verification.clone()), ..now.status.clone() };
-            match self.backends.catalog.update_status(Function { status, ..now }.into()).await {
+            let now: Function = self
+                .backends
+                .catalog
+                .read(&metadata.namespace, &metadata.name)
+                .await?;
+            let status = FunctionStatus {
+                verification: Some(verification.clone()),
+                ..now.status.clone()
+            };
+            match self
+                .backends
+                .catalog
+                .update_status(Function { status, ..now }.into())
+                .await
+            {
                 Err(error) if error.is_conflict() => {}
                 other => return other.map(drop),
             }
@@ -271,7 +316,9 @@ pub(super) async fn spool(mut stream: ByteStream, limit: u64) -> Result<File> {
 
 fn read_file(file: File) -> ByteStream {
     let file = tokio::fs::File::from_std(file);
-    ReaderStream::with_capacity(file, 64 * 1024).map(|chunk| chunk.map_err(spool_failed)).boxed()
+    ReaderStream::with_capacity(file, 64 * 1024)
+        .map(|chunk| chunk.map_err(spool_failed))
+        .boxed()
 }
 
 fn spool_failed(cause: std::io::Error) -> Error {

@@ -21,7 +21,11 @@ pub struct Function {
 impl Function {
     /// A function that is to be created.
     pub fn new(metadata: Metadata, spec: FunctionSpec) -> Self {
-        Self { metadata, spec, status: FunctionStatus::default() }
+        Self {
+            metadata,
+            spec,
+            status: FunctionStatus::default(),
+        }
     }
 }
 
@@ -109,11 +113,26 @@ impl FunctionSpec {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) naming the field.
     pub fn validate(&self) -> Result<()> {
-        in_range("replicas", self.replicas().into(), 0..=Self::REPLICAS_MAX.into(), "")?;
+        in_range(
+            "replicas",
+            self.replicas().into(),
+            0..=Self::REPLICAS_MAX.into(),
+            "",
+        )?;
         let timeout = 1..=Self::TIMEOUT_SECONDS_MAX.into();
-        in_range("timeout_seconds", self.timeout_seconds.into(), timeout, "seconds")?;
+        in_range(
+            "timeout_seconds",
+            self.timeout_seconds.into(),
+            timeout,
+            "seconds",
+        )?;
         let concurrency = 1..=Self::CONCURRENCY_MAX.into();
-        in_range("concurrency", self.concurrency.into(), concurrency, "calls at once")?;
+        in_range(
+            "concurrency",
+            self.concurrency.into(),
+            concurrency,
+            "calls at once",
+        )?;
         validate_env(&self.env)
     }
 }
@@ -122,7 +141,9 @@ fn validate_env(env: &BTreeMap<String, String>) -> Result<()> {
     let mut bytes = 0;
     for (name, value) in env {
         let mut characters = name.chars();
-        let right = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        let right = characters
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
             && characters.all(|next| next.is_ascii_alphanumeric() || next == '_');
         if !right {
             return Err(Error::invalid(format!(
@@ -131,17 +152,25 @@ fn validate_env(env: &BTreeMap<String, String>) -> Result<()> {
             .with_reason("env_invalid"));
         }
         if name.starts_with("SLESS_") {
-            return Err(Error::invalid(format!("env name {name:?}: SLESS_ is reserved"))
-                .with_reason("env_reserved"));
+            return Err(
+                Error::invalid(format!("env name {name:?}: SLESS_ is reserved"))
+                    .with_reason("env_reserved"),
+            );
         }
         if value.contains('\0') {
-            return Err(Error::invalid(format!("env value of {name:?} holds a NUL character"))
-                .with_reason("env_invalid"));
+            return Err(
+                Error::invalid(format!("env value of {name:?} holds a NUL character"))
+                    .with_reason("env_invalid"),
+            );
         }
         bytes += name.len() + value.len();
     }
     if bytes > FunctionSpec::ENV_BYTES_MAX {
-        return Err(Error::limit("env_bytes", FunctionSpec::ENV_BYTES_MAX, "bytes"));
+        return Err(Error::limit(
+            "env_bytes",
+            FunctionSpec::ENV_BYTES_MAX,
+            "bytes",
+        ));
     }
     Ok(())
 }
@@ -235,14 +264,20 @@ mod tests {
         assert!(spec.validate().is_ok());
         spec.timeout_seconds = 0;
         let error = spec.validate().expect_err("0 seconds");
-        assert_eq!(error.message(), "timeout_seconds is 0: expected 1 to 3600 seconds");
+        assert_eq!(
+            error.message(),
+            "timeout_seconds is 0: expected 1 to 3600 seconds"
+        );
     }
 
     #[test]
     fn env_names_are_checked() {
-        for (name, reason) in
-            [("", "env_invalid"), ("1A", "env_invalid"), ("A-B", "env_invalid"), ("SLESS_X", "env_reserved")]
-        {
+        for (name, reason) in [
+            ("", "env_invalid"),
+            ("1A", "env_invalid"),
+            ("A-B", "env_invalid"),
+            ("SLESS_X", "env_reserved"),
+        ] {
             let mut spec = FunctionSpec::new(Runtime::Python311);
             spec.env.insert(name.to_owned(), String::new());
             assert_eq!(spec.validate().expect_err(name).reason(), reason);

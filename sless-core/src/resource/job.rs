@@ -19,7 +19,11 @@ pub struct FunctionJob {
 impl FunctionJob {
     /// A job that is to be created.
     pub fn new(metadata: Metadata, spec: JobSpec) -> Self {
-        Self { metadata, spec, status: JobStatus::default() }
+        Self {
+            metadata,
+            spec,
+            status: JobStatus::default(),
+        }
     }
 }
 
@@ -43,7 +47,11 @@ impl JobSpec {
 
     /// A job that runs this function once.
     pub const fn new(function_ref: Name) -> Self {
-        Self { function_ref, event_json: None, run_id: 1 }
+        Self {
+            function_ref,
+            event_json: None,
+            run_id: 1,
+        }
     }
 
     /// The event's JSON text.
@@ -57,8 +65,10 @@ impl JobSpec {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) naming the field.
     pub fn validate(&self) -> Result<()> {
         if self.run_id < 0 {
-            return Err(Error::invalid(format!("run_id is {}: expected 0 or more", self.run_id))
-                .with_reason("field_out_of_range"));
+            return Err(
+                Error::invalid(format!("run_id is {}: expected 0 or more", self.run_id))
+                    .with_reason("field_out_of_range"),
+            );
         }
         if self.event().len() > Self::EVENT_BYTES_MAX {
             return Err(Error::limit("event_bytes", Self::EVENT_BYTES_MAX, "bytes"));
@@ -143,7 +153,12 @@ mod tests {
         let mut spec = JobSpec::new(Name::new("f").expect("a label"));
         assert!(spec.validate().is_ok());
         spec.event_json = Some("{".to_owned());
-        assert!(spec.validate().expect_err("cut").message().starts_with("event_json is not JSON"));
+        assert!(
+            spec.validate()
+                .expect_err("cut")
+                .message()
+                .starts_with("event_json is not JSON")
+        );
     }
 
     #[test]

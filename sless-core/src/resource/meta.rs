@@ -78,7 +78,11 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// A key of its three parts.
     pub const fn new(kind: Kind, namespace: Namespace, name: Name) -> Self {
-        Self { kind, namespace, name }
+        Self {
+            kind,
+            namespace,
+            name,
+        }
     }
 }
 
@@ -233,7 +237,10 @@ impl Condition {
             Some(false) => "False",
             None => "Unknown",
         };
-        match conditions.iter_mut().find(|condition| condition.kind == kind) {
+        match conditions
+            .iter_mut()
+            .find(|condition| condition.kind == kind)
+        {
             Some(condition) => {
                 if condition.status != status {
                     condition.last_transition_time = now;

@@ -58,9 +58,14 @@ impl FromStr for Kind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
-            Error::invalid(format!("kind {text:?}: expected Function, Trigger or FunctionJob"))
-        })
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| {
+                Error::invalid(format!(
+                    "kind {text:?}: expected Function, Trigger or FunctionJob"
+                ))
+            })
     }
 }
 
@@ -168,7 +173,9 @@ impl Object {
 }
 
 /// What [`Function`], [`Trigger`] and [`FunctionJob`] have in common.
-pub trait Resource: Clone + fmt::Debug + Into<Object> + TryFrom<Object, Error = Error> + Send + Sync {
+pub trait Resource:
+    Clone + fmt::Debug + Into<Object> + TryFrom<Object, Error = Error> + Send + Sync
+{
     /// The kind of this type.
     const KIND: Kind;
 

@@ -22,7 +22,11 @@ pub struct Trigger {
 impl Trigger {
     /// A trigger that is to be created.
     pub fn new(metadata: Metadata, spec: TriggerSpec) -> Self {
-        Self { metadata, spec, status: TriggerStatus::default() }
+        Self {
+            metadata,
+            spec,
+            status: TriggerStatus::default(),
+        }
     }
 }
 
@@ -106,12 +110,18 @@ impl TriggerSpec {
 
     /// A trigger by the clock.
     pub fn cron(function_ref: Name, schedule: impl Into<String>) -> Self {
-        Self { schedule: Some(schedule.into()), ..Self::new(TriggerType::Cron, function_ref) }
+        Self {
+            schedule: Some(schedule.into()),
+            ..Self::new(TriggerType::Cron, function_ref)
+        }
     }
 
     /// A trigger by the messages of a queue.
     pub fn event(function_ref: Name, queue: impl Into<String>) -> Self {
-        Self { queue: Some(queue.into()), ..Self::new(TriggerType::Event, function_ref) }
+        Self {
+            queue: Some(queue.into()),
+            ..Self::new(TriggerType::Event, function_ref)
+        }
     }
 
     /// The parsed schedule.
@@ -119,7 +129,10 @@ impl TriggerSpec {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) naming the field.
     pub fn parse_schedule(&self) -> Result<Schedule> {
-        let schedule = self.schedule.as_deref().ok_or_else(|| missing("schedule", self.kind))?;
+        let schedule = self
+            .schedule
+            .as_deref()
+            .ok_or_else(|| missing("schedule", self.kind))?;
         Schedule::parse(schedule, self.time_zone.as_deref())
     }
 
@@ -146,7 +159,10 @@ impl TriggerSpec {
             TriggerType::Http => Ok(()),
             TriggerType::Cron => self.parse_schedule().map(drop),
             TriggerType::Event => {
-                let queue = self.queue.as_deref().ok_or_else(|| missing("queue", self.kind))?;
+                let queue = self
+                    .queue
+                    .as_deref()
+                    .ok_or_else(|| missing("queue", self.kind))?;
                 let bytes = 1..=Self::QUEUE_BYTES_MAX as u64;
                 in_range("length of queue", queue.len() as u64, bytes, "bytes")?;
                 if queue.chars().any(char::is_control) {
@@ -160,8 +176,11 @@ impl TriggerSpec {
 }
 
 fn missing(field: &str, kind: TriggerType) -> Error {
-    Error::invalid(format!("{field} is missing: a trigger of type {} needs it", kind.as_str()))
-        .with_reason("field_missing")
+    Error::invalid(format!(
+        "{field} is missing: a trigger of type {} needs it",
+        kind.as_str()
+    ))
+    .with_reason("field_missing")
 }
 
 /// How the messages of a queue are delivered.
@@ -204,11 +223,26 @@ impl DeliveryOptions {
 
     fn validate(self) -> Result<()> {
         let backoff = 1..=Self::BACKOFF_MS_MAX;
-        in_range("max_attempts", self.max_attempts.into(), 1..=Self::ATTEMPTS_MAX.into(), "")?;
+        in_range(
+            "max_attempts",
+            self.max_attempts.into(),
+            1..=Self::ATTEMPTS_MAX.into(),
+            "",
+        )?;
         in_range("min_backoff", self.min_backoff_ms, backoff.clone(), "ms")?;
         in_range("max_backoff", self.max_backoff_ms, backoff, "ms")?;
-        in_range("in_flight", self.in_flight.into(), 1..=Self::IN_FLIGHT_MAX.into(), "")?;
-        in_range("prefetch", self.prefetch.into(), 0..=Self::PREFETCH_MAX.into(), "")?;
+        in_range(
+            "in_flight",
+            self.in_flight.into(),
+            1..=Self::IN_FLIGHT_MAX.into(),
+            "",
+        )?;
+        in_range(
+            "prefetch",
+            self.prefetch.into(),
+            0..=Self::PREFETCH_MAX.into(),
+            "",
+        )?;
         if self.min_backoff_ms > self.max_backoff_ms {
             return Err(Error::invalid(format!(
                 "min_backoff is {} ms: expected at most max_backoff, {} ms",
@@ -265,7 +299,10 @@ mod tests {
         assert!(spec.validate().is_ok());
         spec.queue = Some("q".to_owned());
         let error = spec.validate().expect_err("queue");
-        assert_eq!(error.message(), "queue does not belong to a trigger of type http");
+        assert_eq!(
+            error.message(),
+            "queue does not belong to a trigger of type http"
+        );
     }
 
     #[test]
@@ -273,9 +310,20 @@ mod tests {
         let mut spec = TriggerSpec::event(function(), "q");
         assert!(spec.validate().is_ok());
         spec.queue = None;
-        assert_eq!(spec.validate().expect_err("no queue").reason(), "field_missing");
-        assert!(TriggerSpec::cron(function(), "* * * * *").validate().is_ok());
-        assert!(TriggerSpec::cron(function(), "60 * * * *").validate().is_err());
+        assert_eq!(
+            spec.validate().expect_err("no queue").reason(),
+            "field_missing"
+        );
+        assert!(
+            TriggerSpec::cron(function(), "* * * * *")
+                .validate()
+                .is_ok()
+        );
+        assert!(
+            TriggerSpec::cron(function(), "60 * * * *")
+                .validate()
+                .is_err()
+        );
     }
 
     #[test]
@@ -293,6 +341,11 @@ mod tests {
             max_backoff_ms: 10,
             ..DeliveryOptions::default()
         });
-        assert!(spec.validate().expect_err("20 > 10").message().contains("min_backoff"));
+        assert!(
+            spec.validate()
+                .expect_err("20 > 10")
+                .message()
+                .contains("min_backoff")
+        );
     }
 }

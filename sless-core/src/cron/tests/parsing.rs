@@ -199,7 +199,12 @@ fn an_unknown_time_zone_is_refused() {
 #[test]
 fn the_program_carries_its_own_time_zones() {
     let bundled = jiff::tz::TimeZoneDatabase::bundled();
-    for zone in ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"] {
+    for zone in [
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Pacific/Apia",
+    ] {
         assert!(bundled.get(zone).is_ok(), "{zone}");
     }
 }

@@ -342,10 +342,12 @@ impl Scheduler for MemoryScheduler {
 /// The error for a writer that a later one has overtaken.
 fn overtaken(workload: &Workload, applied: i64) -> Error {
     let generation = workload.generation;
-    Error::conflict(format!("generation {generation} was overtaken by generation {applied}"))
-        .during("scheduler.apply")
-        .on(&workload.function)
-        .at(BACKEND)
+    Error::conflict(format!(
+        "generation {generation} was overtaken by generation {applied}"
+    ))
+    .during("scheduler.apply")
+    .on(&workload.function)
+    .at(BACKEND)
 }
 
 /// Refuses an artifact that this scheduler cannot run.

@@ -186,7 +186,9 @@ impl Entry {
 
     /// The generation that was applied last.
     pub(super) fn generation(&self) -> i64 {
-        self.applied.as_ref().map_or(0, |applied| applied.workload.generation)
+        self.applied
+            .as_ref()
+            .map_or(0, |applied| applied.workload.generation)
     }
 
     /// Begins what is wanted anew: another revision, one that failed, or one that goes on or off.

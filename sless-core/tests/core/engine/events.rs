@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use sless_core::{
-    CatalogExt as _, DeadLetterQuery, DeadLetterSelection, DeliveryOptions, Dispatcher as _, Message,
-    Metadata, Publish as _, Resource as _, Trigger, TriggerId, TriggerSpec,
+    CatalogExt as _, DeadLetterQuery, DeadLetterSelection, DeliveryOptions, Dispatcher as _,
+    Message, Metadata, Publish as _, Resource as _, Trigger, TriggerId, TriggerSpec,
 };
 
 use super::{World, name, ns, world};
@@ -15,33 +15,67 @@ async fn subscribe(world: &World, function: &str) -> TriggerId {
         ..DeliveryOptions::default()
     });
     let trigger = Trigger::new(Metadata::new(ns(), name("queue")), spec);
-    let trigger = world.sless.backends().catalog.add(trigger).await.expect("created");
+    let trigger = world
+        .sless
+        .backends()
+        .catalog
+        .add(trigger)
+        .await
+        .expect("created");
     world.rest().await;
     TriggerId::of(&trigger.metadata)
 }
 
 async fn publish(world: &World, body: &'static str) {
-    let message = Message { body: body.into(), id: "m1".to_owned(), ..Message::default() };
-    world.dispatcher.publish(&ns(), "orders", message).await.expect("published");
+    let message = Message {
+        body: body.into(),
+        id: "m1".to_owned(),
+        ..Message::default()
+    };
+    world
+        .dispatcher
+        .publish(&ns(), "orders", message)
+        .await
+        .expect("published");
     world.rest().await;
 }
 
 #[tokio::test]
 async fn a_message_is_delivered_and_leaves_the_queue() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let trigger = subscribe(&world, "hello").await;
     publish(&world, "one").await;
-    let status = world.dispatcher.status(&trigger).await.expect("a status").expect("subscribed");
+    let status = world
+        .dispatcher
+        .status(&trigger)
+        .await
+        .expect("a status")
+        .expect("subscribed");
     assert_eq!((status.delivered, status.failed), (1, 0));
-    let seen: Trigger = world.sless.backends().catalog.read(&ns(), &name("queue")).await.expect("a trigger");
-    assert_eq!((seen.status.active, seen.status.connected), (true, Some(true)));
+    let seen: Trigger = world
+        .sless
+        .backends()
+        .catalog
+        .read(&ns(), &name("queue"))
+        .await
+        .expect("a trigger");
+    assert_eq!(
+        (seen.status.active, seen.status.connected),
+        (true, Some(true))
+    );
 }
 
 #[tokio::test]
 async fn a_failing_one_is_tried_again_with_growing_delay_and_is_dead_after_the_last() {
     let world = world();
-    world.deploy("bad", "main.fail", "code").await.expect("deployed");
+    world
+        .deploy("bad", "main.fail", "code")
+        .await
+        .expect("deployed");
     let trigger = subscribe(&world, "bad").await;
     publish(&world, "one").await;
     let failed = async || {
@@ -55,25 +89,53 @@ async fn a_failing_one_is_tried_again_with_growing_delay_and_is_dead_after_the_l
     assert_eq!(failed().await, 2);
     world.clock.advance(Duration::from_millis(2_000)).await;
     let query = DeadLetterQuery::first(10);
-    let page = world.dispatcher.dead_letters(&trigger, &query).await.expect("a page");
-    let [letter] = page.items.as_slice() else { panic!("{page:?}") };
-    assert_eq!((letter.attempts, letter.message.body.as_ref()), (3, b"one".as_slice()));
+    let page = world
+        .dispatcher
+        .dead_letters(&trigger, &query)
+        .await
+        .expect("a page");
+    let [letter] = page.items.as_slice() else {
+        panic!("{page:?}")
+    };
+    assert_eq!(
+        (letter.attempts, letter.message.body.as_ref()),
+        (3, b"one".as_slice())
+    );
     assert!(letter.reason.contains("500"), "{}", letter.reason);
 
     // Mended and put back, it is delivered.
-    world.deploy("bad", "main.echo", "mended").await.expect("deployed");
-    world.dispatcher.redrive(&trigger, &DeadLetterSelection::All).await.expect("redriven");
+    world
+        .deploy("bad", "main.echo", "mended")
+        .await
+        .expect("deployed");
+    world
+        .dispatcher
+        .redrive(&trigger, &DeadLetterSelection::All)
+        .await
+        .expect("redriven");
     world.clock.advance(Duration::from_secs(1)).await;
-    let page = world.dispatcher.dead_letters(&trigger, &query).await.expect("a page");
+    let page = world
+        .dispatcher
+        .dead_letters(&trigger, &query)
+        .await
+        .expect("a page");
     assert!(page.items.is_empty());
-    let status = world.dispatcher.status(&trigger).await.expect("a status").expect("subscribed");
+    let status = world
+        .dispatcher
+        .status(&trigger)
+        .await
+        .expect("a status")
+        .expect("subscribed");
     assert_eq!(status.delivered, 1);
 }
 
 #[tokio::test]
 async fn messages_wait_while_the_trigger_is_disabled_or_the_function_is_off() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let trigger = subscribe(&world, "hello").await;
     let catalog = world.sless.backends().catalog.clone();
     for off in [true, false] {
@@ -81,16 +143,34 @@ async fn messages_wait_while_the_trigger_is_disabled_or_the_function_is_off() {
         if off {
             spec.replicas = Some(0);
         }
-        world.sless.put_function(&ns(), &name("hello"), &spec).await.expect("put");
+        world
+            .sless
+            .put_function(&ns(), &name("hello"), &spec)
+            .await
+            .expect("put");
         world.rest().await;
         if off {
             publish(&world, "waits").await;
-            assert_eq!(world.dispatcher.status(&trigger).await.expect("a status"), None);
+            assert_eq!(
+                world.dispatcher.status(&trigger).await.expect("a status"),
+                None
+            );
         }
     }
-    let status = world.dispatcher.status(&trigger).await.expect("a status").expect("subscribed");
+    let status = world
+        .dispatcher
+        .status(&trigger)
+        .await
+        .expect("a status")
+        .expect("subscribed");
     assert_eq!(status.delivered, 1);
-    let seen: Trigger = catalog.read(&ns(), &name("queue")).await.expect("a trigger");
+    let seen: Trigger = catalog
+        .read(&ns(), &name("queue"))
+        .await
+        .expect("a trigger");
     world.sless.delete(&seen.key()).await.expect("deleted");
-    assert_eq!(world.dispatcher.status(&trigger).await.expect("a status"), None);
+    assert_eq!(
+        world.dispatcher.status(&trigger).await.expect("a status"),
+        None
+    );
 }

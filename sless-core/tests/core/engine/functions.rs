@@ -20,14 +20,27 @@ use super::{World, deploy, name, ns, spec, world, world_with};
 #[tokio::test]
 async fn a_function_is_deployed_called_and_deleted() {
     let world = world();
-    let function = world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    let function = world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     assert_eq!(function.status.phase, FunctionPhase::Ready);
     assert_eq!(function.status.ready_replicas, 1);
-    assert_eq!(world.call("hello", "hi").await.expect("answers"), (200, "hi".to_owned()));
+    assert_eq!(
+        world.call("hello", "hi").await.expect("answers"),
+        (200, "hi".to_owned())
+    );
 
     let receipt = world.sless.delete(&function.key()).await.expect("deleted");
-    let kinds: Vec<_> = receipt.removed.iter().map(|removed| removed.kind.as_str()).collect();
-    assert!(kinds.contains(&"stored_source") && kinds.contains(&"stored_context"), "{kinds:?}");
+    let kinds: Vec<_> = receipt
+        .removed
+        .iter()
+        .map(|removed| removed.kind.as_str())
+        .collect();
+    assert!(
+        kinds.contains(&"stored_source") && kinds.contains(&"stored_context"),
+        "{kinds:?}"
+    );
     let error = world.call("hello", "hi").await.expect_err("gone");
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let left = world.sless.backends().storage.list("").count().await;
@@ -38,17 +51,29 @@ async fn a_function_is_deployed_called_and_deleted() {
 #[tokio::test]
 async fn a_handler_that_raises_is_a_response() {
     let world = world();
-    world.deploy("bad", "main.fail", "code").await.expect("deployed");
+    world
+        .deploy("bad", "main.fail", "code")
+        .await
+        .expect("deployed");
     let (status, body) = world.call("bad", "").await.expect("answers");
     assert_eq!(status, 500);
-    assert!(body.contains("ValueError") && body.contains("no good"), "{body}");
+    assert!(
+        body.contains("ValueError") && body.contains("no good"),
+        "{body}"
+    );
 }
 
 #[tokio::test]
 async fn what_cannot_start_says_why_and_the_old_version_serves_on() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
-    let error = world.deploy("hello", "main.nothing", "other").await.expect_err("no such handler");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
+    let error = world
+        .deploy("hello", "main.nothing", "other")
+        .await
+        .expect_err("no such handler");
     assert_eq!(error.reason(), reason::HANDLER_MISSING);
     let function = world.function("hello").await;
     assert_eq!(function.status.phase, FunctionPhase::Failed);
@@ -58,11 +83,22 @@ async fn what_cannot_start_says_why_and_the_old_version_serves_on() {
 #[tokio::test]
 async fn a_function_without_code_says_so() {
     let world = world();
-    world.sless.ensure_namespace(&ns()).await.expect("a namespace");
-    world.sless.put_function(&ns(), &name("empty"), &spec("main.echo")).await.expect("created");
+    world
+        .sless
+        .ensure_namespace(&ns())
+        .await
+        .expect("a namespace");
+    world
+        .sless
+        .put_function(&ns(), &name("empty"), &spec("main.echo"))
+        .await
+        .expect("created");
     world.rest().await;
     let error = world.call("empty", "").await.expect_err("no code");
-    assert_eq!((error.kind(), error.reason()), (ErrorKind::Unavailable, reason::NO_CODE));
+    assert_eq!(
+        (error.kind(), error.reason()),
+        (ErrorKind::Unavailable, reason::NO_CODE)
+    );
 }
 
 /// Case 8: the same function put five times with `env` in other orders is no rollout, new code is
@@ -70,15 +106,26 @@ async fn a_function_without_code_says_so() {
 #[tokio::test]
 async fn only_what_differs_is_rolled_out() {
     let world = world();
-    let first = world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    let first = world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let mut wanted = spec("main.echo");
     for order in [["A", "B"], ["B", "A"], ["A", "B"], ["B", "A"], ["A", "B"]] {
         wanted.env = order.map(|key| (key.to_owned(), "1".to_owned())).into();
-        world.sless.put_function(&ns(), &name("hello"), &wanted).await.expect("put");
+        world
+            .sless
+            .put_function(&ns(), &name("hello"), &wanted)
+            .await
+            .expect("put");
         world.rest().await;
     }
     let second = world.function("hello").await;
-    assert_eq!(second.metadata.generation, first.metadata.generation + 1 + 1 - 1, "one change");
+    assert_eq!(
+        second.metadata.generation,
+        first.metadata.generation + 1 + 1 - 1,
+        "one change"
+    );
     assert_ne!(second.status.serving, first.status.serving);
     assert_eq!(world.builder.builds_begun(), 1);
 
@@ -97,7 +144,10 @@ async fn only_what_differs_is_rolled_out() {
 async fn nothing_is_written_at_rest() {
     let world = world();
     for number in 0..20 {
-        world.deploy(&format!("f{number}"), "main.echo", "code").await.expect("deployed");
+        world
+            .deploy(&format!("f{number}"), "main.echo", "code")
+            .await
+            .expect("deployed");
     }
     let catalog = world.sless.backends().catalog.clone();
     let before: Vec<Function> = catalog.read_all(None).await.expect("listed");
@@ -111,9 +161,15 @@ async fn nothing_is_written_at_rest() {
 #[tokio::test]
 async fn a_disabled_http_trigger_stops_its_function_and_an_enabled_one_starts_it() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let catalog = world.sless.backends().catalog.clone();
-    let trigger = Trigger::new(Metadata::new(ns(), name("web")), TriggerSpec::http(name("hello")));
+    let trigger = Trigger::new(
+        Metadata::new(ns(), name("web")),
+        TriggerSpec::http(name("hello")),
+    );
     catalog.add(trigger).await.expect("created");
     world.rest().await;
     let seen: Trigger = catalog.read(&ns(), &name("web")).await.expect("there");
@@ -125,7 +181,10 @@ async fn a_disabled_http_trigger_stops_its_function_and_an_enabled_one_starts_it
         let function = world.until("hello", FunctionPhase::Stopped).await;
         assert_eq!(function.status.reason, reason::TRIGGER_DISABLED);
         let error = world.call("hello", "hi").await.expect_err("stopped");
-        assert_eq!((error.kind(), error.reason()), (ErrorKind::Unavailable, reason::TRIGGER_DISABLED));
+        assert_eq!(
+            (error.kind(), error.reason()),
+            (ErrorKind::Unavailable, reason::TRIGGER_DISABLED)
+        );
         set_enabled(&world, true).await;
         world.until("hello", FunctionPhase::Ready).await;
         assert_eq!(world.call("hello", "hi").await.expect("answers").0, 200);
@@ -151,10 +210,17 @@ async fn set_enabled(world: &World, enabled: bool) {
 #[tokio::test]
 async fn replicas_zero_is_off() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let mut wanted = spec("main.echo");
     wanted.replicas = Some(0);
-    world.sless.put_function(&ns(), &name("hello"), &wanted).await.expect("put");
+    world
+        .sless
+        .put_function(&ns(), &name("hello"), &wanted)
+        .await
+        .expect("put");
     let function = world.until("hello", FunctionPhase::Stopped).await;
     assert_eq!(function.status.ready_replicas, 0);
     let error = world.call("hello", "").await.expect_err("off");
@@ -164,15 +230,23 @@ async fn replicas_zero_is_off() {
 #[tokio::test]
 async fn calls_are_recorded_with_what_became_of_them() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     world.call("hello", "four").await.expect("answers");
     world.call("missing", "").await.expect_err("not there");
     world.sless.shutdown().await;
     let log = world.sless.backends().invocations.clone().expect("a log");
     let query = InvocationQuery::of_function(ns(), name("hello"), 10);
     let page = log.query(&query).await.expect("a page");
-    let [record] = page.items.as_slice() else { panic!("{page:?}") };
-    assert_eq!((record.status, record.response_bytes, record.origin), (200, 4, Origin::Direct));
+    let [record] = page.items.as_slice() else {
+        panic!("{page:?}")
+    };
+    assert_eq!(
+        (record.status, record.response_bytes, record.origin),
+        (200, 4, Origin::Direct)
+    );
     let query = InvocationQuery::of_function(ns(), name("missing"), 10);
     let page = log.query(&query).await.expect("a page");
     assert_eq!(page.items[0].error.as_deref(), Some("not_found"));
@@ -199,10 +273,17 @@ async fn a_call_that_takes_too_long_is_ended() {
 #[tokio::test]
 async fn a_namespace_is_ensured_and_nothing_goes_into_one_that_is_not_there() {
     let world = world();
-    let error = world.sless.put_function(&ns(), &name("f"), &spec("main.echo")).await;
+    let error = world
+        .sless
+        .put_function(&ns(), &name("f"), &spec("main.echo"))
+        .await;
     assert_eq!(error.expect_err("no namespace").kind(), ErrorKind::NotFound);
     world.sless.ensure_namespace(&ns()).await.expect("made");
-    world.sless.put_function(&ns(), &name("f"), &spec("main.echo")).await.expect("created");
+    world
+        .sless
+        .put_function(&ns(), &name("f"), &spec("main.echo"))
+        .await
+        .expect("created");
 }
 
 /// A builder whose `prune` fails a few times, once with `NotFound` and once with `Conflict`.
@@ -261,9 +342,15 @@ async fn a_delete_goes_on_past_what_is_gone_and_what_conflicts() {
         backends.builders = vec![builder];
     });
     let reluctant = reluctant.expect("made");
-    let function = world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    let function = world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let receipt = world.sless.delete(&function.key()).await.expect("deleted");
-    assert!(reluctant.pruned.load(Ordering::Relaxed) >= 2, "tried again after the conflict");
+    assert!(
+        reluctant.pruned.load(Ordering::Relaxed) >= 2,
+        "tried again after the conflict"
+    );
     assert!(!receipt.removed.is_empty());
     assert_eq!(world.sless.backends().storage.list("").count().await, 0);
     let gone = world.sless.backends().catalog.get(&function.key()).await;

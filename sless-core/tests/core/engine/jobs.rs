@@ -1,6 +1,6 @@
 use sless_core::{
-    CatalogExt as _, FunctionJob, JobPhase, JobSpec, Metadata, Origin, InvocationQuery, Resource as _,
-    reason,
+    CatalogExt as _, FunctionJob, InvocationQuery, JobPhase, JobSpec, Metadata, Origin,
+    Resource as _, reason,
 };
 
 use super::{World, name, ns, world};
@@ -23,22 +23,35 @@ async fn create(world: &World, job: &str, function: &str, run_id: i64) {
     spec.run_id = run_id;
     spec.event_json = Some(r#"{"a":1}"#.to_owned());
     let job = FunctionJob::new(Metadata::new(ns(), name(job)), spec);
-    world.sless.backends().catalog.add(job).await.expect("created");
+    world
+        .sless
+        .backends()
+        .catalog
+        .add(job)
+        .await
+        .expect("created");
 }
 
 async fn set_run_id(world: &World, job: &str, run_id: i64) {
     let (ns, name) = (ns(), name(job));
-    let changed = world.sless.backends().catalog.modify(&ns, &name, |job: &mut FunctionJob| {
-        job.spec.run_id = run_id;
-        Ok(())
-    });
+    let changed = world
+        .sless
+        .backends()
+        .catalog
+        .modify(&ns, &name, |job: &mut FunctionJob| {
+            job.spec.run_id = run_id;
+            Ok(())
+        });
     changed.await.expect("changed");
 }
 
 #[tokio::test]
 async fn a_run_id_of_0_runs_nothing_and_each_higher_one_runs_once() {
     let world = world();
-    world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     create(&world, "job", "hello", 0).await;
     let job = until(&world, "job", JobPhase::Skipped, 0).await;
     assert_eq!(job.status.started_at, None);
@@ -55,27 +68,42 @@ async fn a_run_id_of_0_runs_nothing_and_each_higher_one_runs_once() {
 
     world.sless.shutdown().await;
     let log = world.sless.backends().invocations.clone().expect("a log");
-    let page = log.query(&InvocationQuery::of_function(ns(), name("hello"), 10)).await;
+    let page = log
+        .query(&InvocationQuery::of_function(ns(), name("hello"), 10))
+        .await;
     let runs = page.expect("a page").items;
-    assert_eq!(runs.iter().filter(|run| run.origin == Origin::Job).count(), 3);
+    assert_eq!(
+        runs.iter().filter(|run| run.origin == Origin::Job).count(),
+        3
+    );
 }
 
 #[tokio::test]
 async fn a_job_waits_for_its_function() {
     let world = world();
-    world.sless.ensure_namespace(&ns()).await.expect("a namespace");
+    world
+        .sless
+        .ensure_namespace(&ns())
+        .await
+        .expect("a namespace");
     create(&world, "job", "late", 1).await;
     world.rest().await;
     let job = until(&world, "job", JobPhase::Pending, 1).await;
     assert_eq!(job.status.reason, reason::FUNCTION_MISSING);
-    world.deploy("late", "main.echo", "code").await.expect("deployed");
+    world
+        .deploy("late", "main.echo", "code")
+        .await
+        .expect("deployed");
     until(&world, "job", JobPhase::Succeeded, 1).await;
 }
 
 #[tokio::test]
 async fn a_handler_that_raises_fails_its_run() {
     let world = world();
-    world.deploy("bad", "main.fail", "code").await.expect("deployed");
+    world
+        .deploy("bad", "main.fail", "code")
+        .await
+        .expect("deployed");
     create(&world, "job", "bad", 1).await;
     let job = until(&world, "job", JobPhase::Failed, 1).await;
     assert!(job.status.message.contains("no good"), "{:?}", job.status);

@@ -9,7 +9,7 @@ mod uploads;
 use std::{sync::Arc, time::Duration};
 
 use sless_core::{
-    Backends, Body, CatalogExt as _, Deploy, Error, Function, FunctionSpec, FunctionPhase, Name,
+    Backends, Body, CatalogExt as _, Deploy, Error, Function, FunctionPhase, FunctionSpec, Name,
     Namespace, Options, Result, Runtime, Sless, VirtualClock,
     memory::{HandlerContext, HandlerError, MemoryBuilder, MemoryDispatcher, MemoryScheduler},
 };
@@ -26,16 +26,25 @@ struct World {
 /// seconds, `main.count` answers the request's headers of ours.
 fn scheduler(clock: &VirtualClock) -> MemoryScheduler {
     MemoryScheduler::new(Arc::new(clock.clone()))
-        .with_handler("main.echo", |request: http::Request<Body>, _: HandlerContext| async move {
-            Ok(http::Response::new(request.into_body()))
-        })
-        .with_handler("main.fail", |_: http::Request<Body>, _: HandlerContext| async move {
-            Err(HandlerError::new("ValueError", "no good"))
-        })
-        .with_handler("main.slow", |_: http::Request<Body>, context: HandlerContext| async move {
-            context.clock().sleep(Duration::from_secs(10)).await;
-            Ok(http::Response::new(Body::empty()))
-        })
+        .with_handler(
+            "main.echo",
+            |request: http::Request<Body>, _: HandlerContext| async move {
+                Ok(http::Response::new(request.into_body()))
+            },
+        )
+        .with_handler(
+            "main.fail",
+            |_: http::Request<Body>, _: HandlerContext| async move {
+                Err(HandlerError::new("ValueError", "no good"))
+            },
+        )
+        .with_handler(
+            "main.slow",
+            |_: http::Request<Body>, context: HandlerContext| async move {
+                context.clock().sleep(Duration::from_secs(10)).await;
+                Ok(http::Response::new(Body::empty()))
+            },
+        )
 }
 
 fn world() -> World {
@@ -55,7 +64,12 @@ fn world_with(options: Options, change: impl FnOnce(&mut Backends)) -> World {
     };
     change(&mut backends);
     let sless = Sless::with_options(backends, options).expect("backends that fit");
-    World { clock, sless, builder, dispatcher }
+    World {
+        clock,
+        sless,
+        builder,
+        dispatcher,
+    }
 }
 
 fn ns() -> Namespace {
@@ -73,8 +87,13 @@ fn spec(entrypoint: &str) -> FunctionSpec {
 }
 
 fn deploy(function: &str, entrypoint: &str, code: &str) -> Deploy {
-    Deploy::files(ns(), name(function), spec(entrypoint), [("main.py", code.to_owned())])
-        .expect("a source")
+    Deploy::files(
+        ns(),
+        name(function),
+        spec(entrypoint),
+        [("main.py", code.to_owned())],
+    )
+    .expect("a source")
 }
 
 impl World {
@@ -83,15 +102,25 @@ impl World {
     }
 
     async fn call(&self, function: &str, body: &'static str) -> Result<(u16, String)> {
-        let request = http::Request::post("/").body(Body::from(body)).expect("a request");
+        let request = http::Request::post("/")
+            .body(Body::from(body))
+            .expect("a request");
         let response = self.sless.invoke(&ns(), &name(function), request).await?;
         let status = response.status().as_u16();
         let body = response.into_body().bytes(1 << 20).await?;
-        Ok((status, String::from_utf8(body.to_vec()).map_err(|_| Error::internal("no text"))?))
+        Ok((
+            status,
+            String::from_utf8(body.to_vec()).map_err(|_| Error::internal("no text"))?,
+        ))
     }
 
     async fn function(&self, function: &str) -> Function {
-        self.sless.backends().catalog.read(&ns(), &name(function)).await.expect("a function")
+        self.sless
+            .backends()
+            .catalog
+            .read(&ns(), &name(function))
+            .await
+            .expect("a function")
     }
 
     /// Lets things settle until the function is in this phase.
@@ -103,7 +132,10 @@ impl World {
             }
             self.clock.settle().await;
         }
-        panic!("{function} is not {phase:?}: {:?}", self.function(function).await.status);
+        panic!(
+            "{function} is not {phase:?}: {:?}",
+            self.function(function).await.status
+        );
     }
 
     /// Lets things settle until nothing waits to be done now.

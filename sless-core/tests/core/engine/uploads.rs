@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use sless_core::{
-    Backends, Error, ErrorKind, Options, ValidationAction, ValidationFailure, Verdict, bytes_stream,
-    memory::MemoryValidator,
+    Backends, Error, ErrorKind, Options, ValidationAction, ValidationFailure, Verdict,
+    bytes_stream, memory::MemoryValidator,
 };
 
 use super::{World, name, ns, spec, world, world_with};
@@ -13,16 +13,24 @@ async fn stored(world: &World) -> usize {
 }
 
 fn unsafe_validator(backends: &mut Backends) {
-    let verdict = Verdict::Unsafe { reason: "it mines coins".to_owned() };
+    let verdict = Verdict::Unsafe {
+        reason: "it mines coins".to_owned(),
+    };
     backends.validator = Arc::new(MemoryValidator::fixed(verdict));
 }
 
 #[tokio::test]
 async fn unsafe_code_is_refused_and_nothing_is_stored() {
     let world = world_with(Options::default(), unsafe_validator);
-    let error = world.deploy("miner", "main.echo", "mine()").await.expect_err("refused");
+    let error = world
+        .deploy("miner", "main.echo", "mine()")
+        .await
+        .expect_err("refused");
     assert_eq!(error.message(), "code validation failed: it mines coins");
-    assert_eq!((error.kind(), stored(&world).await), (ErrorKind::Invalid, 0));
+    assert_eq!(
+        (error.kind(), stored(&world).await),
+        (ErrorKind::Invalid, 0)
+    );
     assert_eq!(world.function("miner").await.spec.code_sha256, None);
 }
 
@@ -31,14 +39,23 @@ async fn with_a_warning_policy_it_is_accepted_and_the_verdict_is_kept() {
     let mut options = Options::default();
     options.validation.action = ValidationAction::Warn;
     let world = world_with(options, unsafe_validator);
-    let function = world.deploy("miner", "main.echo", "mine()").await.expect("accepted");
+    let function = world
+        .deploy("miner", "main.echo", "mine()")
+        .await
+        .expect("accepted");
     let kept = function.status.verification.expect("a verdict");
-    assert_eq!((kept.verdict.as_str(), kept.reason.as_str()), ("unsafe", "it mines coins"));
+    assert_eq!(
+        (kept.verdict.as_str(), kept.reason.as_str()),
+        ("unsafe", "it mines coins")
+    );
 }
 
 #[tokio::test]
 async fn a_validator_that_is_away_lets_it_pass_with_a_warning_or_refuses_it_for_now() {
-    for (on_failure, passes) in [(ValidationFailure::Soft, true), (ValidationFailure::Hard, false)] {
+    for (on_failure, passes) in [
+        (ValidationFailure::Soft, true),
+        (ValidationFailure::Hard, false),
+    ] {
         let mut options = Options::default();
         options.validation.on_failure = on_failure;
         let world = world_with(options, |backends| {
@@ -57,13 +74,28 @@ async fn a_validator_that_is_away_lets_it_pass_with_a_warning_or_refuses_it_for_
 #[tokio::test]
 async fn an_upload_that_is_no_zip_changes_nothing() {
     let world = world();
-    let before = world.deploy("hello", "main.echo", "code").await.expect("deployed");
+    let before = world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
     let objects = stored(&world).await;
-    let broken = world.sless.upload(&ns(), &name("hello"), bytes_stream("no zip")).await;
+    let broken = world
+        .sless
+        .upload(&ns(), &name("hello"), bytes_stream("no zip"))
+        .await;
     assert_eq!(broken.expect_err("no zip").kind(), ErrorKind::Invalid);
-    let missing = world.sless.upload(&ns(), &name("nobody"), bytes_stream("no zip")).await;
-    assert_eq!(missing.expect_err("no function").kind(), ErrorKind::NotFound);
-    assert_eq!((world.function("hello").await, stored(&world).await), (before, objects));
+    let missing = world
+        .sless
+        .upload(&ns(), &name("nobody"), bytes_stream("no zip"))
+        .await;
+    assert_eq!(
+        missing.expect_err("no function").kind(),
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        (world.function("hello").await, stored(&world).await),
+        (before, objects)
+    );
 }
 
 #[tokio::test]
@@ -71,12 +103,29 @@ async fn a_body_that_breaks_off_or_is_too_long_changes_nothing() {
     let mut options = Options::default();
     options.source_limits.zip_bytes = 100;
     let world = world_with(options, |_| {});
-    world.sless.ensure_namespace(&ns()).await.expect("a namespace");
-    world.sless.put_function(&ns(), &name("f"), &spec("main.echo")).await.expect("created");
-    let long = world.sless.upload(&ns(), &name("f"), bytes_stream(vec![0; 101])).await;
+    world
+        .sless
+        .ensure_namespace(&ns())
+        .await
+        .expect("a namespace");
+    world
+        .sless
+        .put_function(&ns(), &name("f"), &spec("main.echo"))
+        .await
+        .expect("created");
+    let long = world
+        .sless
+        .upload(&ns(), &name("f"), bytes_stream(vec![0; 101]))
+        .await;
     assert_eq!(long.expect_err("too long").reason(), "limit_zip_bytes");
-    let parts = [Ok("PK".into()), Err(Error::new(ErrorKind::Interrupted, "left"))];
-    let cut = world.sless.upload(&ns(), &name("f"), futures::stream::iter(parts).boxed()).await;
+    let parts = [
+        Ok("PK".into()),
+        Err(Error::new(ErrorKind::Interrupted, "left")),
+    ];
+    let cut = world
+        .sless
+        .upload(&ns(), &name("f"), futures::stream::iter(parts).boxed())
+        .await;
     assert_eq!(cut.expect_err("cut").kind(), ErrorKind::Interrupted);
     assert_eq!(stored(&world).await, 0);
 }
@@ -86,12 +135,28 @@ async fn old_sources_go_and_the_current_one_is_read_back() {
     let world = world();
     for version in 0..6 {
         let code = format!("version = {version}");
-        world.deploy("hello", "main.echo", &code).await.expect("deployed");
+        world
+            .deploy("hello", "main.echo", &code)
+            .await
+            .expect("deployed");
         world.clock.advance(Duration::from_secs(1)).await;
     }
     assert_eq!(stored(&world).await, 2 * Options::default().sources_kept);
-    let source = world.sless.source(&ns(), &name("hello")).await.expect("a source");
+    let source = world
+        .sless
+        .source(&ns(), &name("hello"))
+        .await
+        .expect("a source");
     assert_eq!(source.read("main.py").expect("a file"), "version = 5");
-    let zip = world.sless.source_zip(&ns(), &name("hello")).await.expect("a zip");
-    assert!(zip.map(|chunk| chunk.expect("bytes").len()).collect::<Vec<_>>().await[0] > 0);
+    let zip = world
+        .sless
+        .source_zip(&ns(), &name("hello"))
+        .await
+        .expect("a zip");
+    assert!(
+        zip.map(|chunk| chunk.expect("bytes").len())
+            .collect::<Vec<_>>()
+            .await[0]
+            > 0
+    );
 }
