@@ -46,7 +46,7 @@ pub struct Local {
     scheduler: Arc<LocalScheduler>,
     records: Records,
     logs: Logs,
-    missing: Vec<String>,
+    tools: Arc<Tools>,
     clock: Arc<dyn Clock>,
 }
 
@@ -89,7 +89,6 @@ impl Local {
             artifacts,
             logs,
         } = programs.await?;
-        let missing = tools.missing();
         let shared = builder::Shared {
             clock: clock.clone(),
             tools: tools.clone(),
@@ -105,7 +104,7 @@ impl Local {
         crate::blocking(move || leftovers.sweep_leftovers()).await?;
         let shared = scheduler::Shared {
             clock: clock.clone(),
-            tools,
+            tools: tools.clone(),
             artifacts,
             homes: dir.homes(),
             runtime_dir: dir.runtime(),
@@ -126,7 +125,7 @@ impl Local {
             scheduler: Arc::new(scheduler),
             records,
             logs,
-            missing,
+            tools,
             clock,
         })
     }
@@ -148,8 +147,8 @@ impl Local {
 
     /// What this machine lacks, a sentence each: an interpreter, for instance. Functions that need it
     /// fail with that sentence.
-    pub fn missing(&self) -> &[String] {
-        &self.missing
+    pub async fn missing(&self) -> Vec<String> {
+        self.tools.missing().await
     }
 
     /// What builds.
@@ -264,7 +263,7 @@ impl Programs {
         remove_folder(&dir.work())?;
         dir.make_folders()?;
         Ok(Self {
-            tools: Arc::new(Tools::find(&config.tools)),
+            tools: Arc::new(Tools::new(config.tools.clone())),
             artifacts: Artifacts::new(dir.artifacts()),
             logs: Logs::open(dir.logs(), &config.logs)?,
         })

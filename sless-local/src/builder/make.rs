@@ -187,6 +187,7 @@ impl Inner {
         let interpreter = self
             .tools
             .interpreter(request.runtime.runtime)
+            .await
             .map_err(missing)?;
         let code = folder.join("code");
         let (tool, program) = match request.runtime.runtime.language() {

@@ -9,6 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sless_core::{Language, Runtime};
+use tokio::sync::OnceCell;
 
 /// Where interpreters are, and what installers need to reach their registries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,54 +74,67 @@ impl ToolsConfig {
     }
 }
 
-/// What was found.
+/// What was found, each interpreter looked for when it is first needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     pub(crate) config: ToolsConfig,
-    python: Result<PathBuf, String>,
-    node: Result<PathBuf, String>,
+    python: OnceCell<Result<PathBuf, String>>,
+    node: OnceCell<Result<PathBuf, String>>,
 }
 
 impl Tools {
-    /// Looks for every interpreter, and asks each its version. Starts programs, so it blocks.
-    pub(crate) fn find(config: &ToolsConfig) -> Self {
-        let python = config.python.as_deref();
-        let python_names: &[&str] = &["python3.11", "python3"];
-        // The program's own name for itself: a shim in front of it would cost at every start.
-        let ask = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
-        let python = find(config, python, python_names, &["-c", ask], |version| {
-            version == "3.11"
-        })
-        .map_err(|found| format!("python3.11 needs Python 3.11: {found}"));
-        let ask = "console.log(process.execPath + '\\n' + process.versions.node)";
-        let node = config.node.as_deref();
-        let node = find(config, node, &["node"], &["-e", ask], |version| {
-            version.starts_with("20.")
-        })
-        .map_err(|found| format!("nodejs20 needs Node.js 20: {found}"));
+    pub(crate) fn new(config: ToolsConfig) -> Self {
         Self {
-            config: config.clone(),
-            python,
-            node,
+            config,
+            python: OnceCell::new(),
+            node: OnceCell::new(),
         }
     }
 
     /// The interpreter of a runtime, or why there is none.
-    pub(crate) fn interpreter(&self, runtime: Runtime) -> Result<&Path, &str> {
-        let found = match runtime.language() {
-            Language::Python => &self.python,
-            Language::Node => &self.node,
+    pub(crate) async fn interpreter(&self, runtime: Runtime) -> Result<&Path, &str> {
+        let (cell, look): (_, fn(&ToolsConfig) -> _) = match runtime.language() {
+            Language::Python => (&self.python, find_python),
+            Language::Node => (&self.node, find_node),
             _ => return Err("this runtime is not known here"),
         };
-        found.as_deref().map_err(String::as_str)
+        let found = cell.get_or_init(async || {
+            let config = self.config.clone();
+            let looked = crate::blocking(move || Ok(look(&config))).await;
+            looked.unwrap_or_else(|error| Err(error.message().to_owned()))
+        });
+        found.await.as_deref().map_err(String::as_str)
     }
 
     /// What is missing, a sentence each.
-    pub(crate) fn missing(&self) -> Vec<String> {
-        let all = Runtime::ALL.iter();
-        all.filter_map(|runtime| self.interpreter(*runtime).err().map(str::to_owned))
-            .collect()
+    pub(crate) async fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for runtime in Runtime::ALL {
+            if let Err(why) = self.interpreter(*runtime).await {
+                missing.push(why.to_owned());
+            }
+        }
+        missing
     }
+}
+
+fn find_python(config: &ToolsConfig) -> Result<PathBuf, String> {
+    // The program's own name for itself: a shim in front of it would cost at every start.
+    let ask = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
+    let (given, names) = (config.python.as_deref(), ["python3.11", "python3"]);
+    find(config, given, &names, &["-c", ask], |version| {
+        version == "3.11"
+    })
+    .map_err(|found| format!("python3.11 needs Python 3.11: {found}"))
+}
+
+fn find_node(config: &ToolsConfig) -> Result<PathBuf, String> {
+    let ask = "console.log(process.execPath + '\\n' + process.versions.node)";
+    let given = config.node.as_deref();
+    find(config, given, &["node"], &["-e", ask], |version| {
+        version.starts_with("20.")
+    })
+    .map_err(|found| format!("nodejs20 needs Node.js 20: {found}"))
 }
 
 /// The first program that is there and has the right version, by its full path.
@@ -171,26 +185,22 @@ fn find(
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_missing_is_said_with_what_was_found() {
+    #[tokio::test]
+    async fn what_is_missing_is_said_with_what_was_found() {
         let config = ToolsConfig {
             path: "/nowhere".to_owned(),
             ..ToolsConfig::default()
         };
-        let tools = Tools::find(&config);
-        let missing = tools.missing();
+        let missing = Tools::new(config.clone()).missing().await;
         assert_eq!(missing.len(), 2);
-        assert!(
-            missing[0].contains("no python3.11 or python3 in /nowhere"),
-            "{missing:?}"
-        );
+        let expected = "no python3.11 or python3 in /nowhere";
+        assert!(missing[0].contains(expected), "{missing:?}");
         let config = ToolsConfig {
             node: Some("/bin/sh".into()),
             ..config
         };
-        let error = Tools::find(&config)
-            .interpreter(Runtime::NodeJs20)
-            .map(drop);
+        let tools = Tools::new(config);
+        let error = tools.interpreter(Runtime::NodeJs20).await;
         assert!(error.expect_err("no node").contains("/bin/sh does not run"));
     }
 

@@ -234,7 +234,11 @@ impl Inner {
     async fn host_config(&self, workload: &Workload) -> Result<HostConfig, sless_core::Failure> {
         let missing =
             |message: &str| sless_core::Failure::new("interpreter_missing", message.to_owned());
-        let interpreter = self.tools.interpreter(workload.runtime).map_err(missing)?;
+        let interpreter = self
+            .tools
+            .interpreter(workload.runtime)
+            .await
+            .map_err(missing)?;
         let language = match workload.runtime.language() {
             sless_core::Language::Python => Language::Python,
             _ => Language::Node,

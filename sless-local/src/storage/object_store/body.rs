@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::{GetResult, GetResultPayload};
-use sless_core::{ByteStream, Error, ErrorKind, Result};
+use sless_core::{ByteStream, Error, ErrorKind};
 
 use super::fault;
 
