@@ -151,17 +151,20 @@ impl<'a, H: Harness + ?Sized> Wait<'a, H> {
     }
 }
 
-/// Awaits, while the backend's time passes.
+/// Awaits, while the backend's time passes: in small steps, which grow with what has passed, so that a
+/// long time takes few of them and a short one is still met.
 pub(crate) async fn passing<H: Harness + ?Sized, T>(
     harness: &H,
     future: impl Future<Output = T>,
 ) -> T {
     futures::pin_mut!(future);
+    let mut passed = Duration::ZERO;
     loop {
+        let step = Duration::from_millis(5) + passed / 50;
         tokio::select! {
             biased;
             value = &mut future => return value,
-            () = harness.pass(Duration::from_millis(5)) => {}
+            () = harness.pass(step) => passed += step,
         }
     }
 }

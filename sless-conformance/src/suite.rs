@@ -42,9 +42,9 @@ macro_rules! suite {
         $(#[$doc])*
         #[macro_export]
         macro_rules! $suite {
-            ($d(#[$d attribute:meta])* flavor = $d flavor:literal, $d harness:expr $d(,)?) => {
+            (@tests [$d($d attributes:tt)*] flavor = $d flavor:literal, $d harness:expr $d(,)?) => {
                 $(
-                    $d(#[$d attribute])*
+                    $d($d attributes)*
                     #[test]
                     fn $name() {
                         $crate::run($d flavor, async {
@@ -54,8 +54,19 @@ macro_rules! suite {
                     }
                 )*
             };
-            ($d(#[$d attribute:meta])* $d harness:expr $d(,)?) => {
-                $crate::$suite!($d(#[$d attribute])* flavor = "multi_thread", $d harness);
+            // One by one: an expression can begin with an attribute, too.
+            (@tests [$d($d attributes:tt)*] #[$d($d next:tt)*] $d($d rest:tt)*) => {
+                $crate::$suite!(
+                    @tests [$d($d attributes)* #[$d($d next)*]] $d($d rest)*
+                );
+            };
+            (@tests [$d($d attributes:tt)*] $d harness:expr $d(,)?) => {
+                $crate::$suite!(
+                    @tests [$d($d attributes)*] flavor = "multi_thread", $d harness
+                );
+            };
+            ($d($d all:tt)+) => {
+                $crate::$suite!(@tests [] $d($d all)+);
             };
         }
     };

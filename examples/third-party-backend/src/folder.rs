@@ -37,8 +37,10 @@ impl FolderStorage {
     /// # Errors
     /// `Internal` if the folder cannot be used.
     pub async fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        let (objects, partial) =
-            (folder.as_ref().join("objects"), folder.as_ref().join("partial"));
+        let (objects, partial) = (
+            folder.as_ref().join("objects"),
+            folder.as_ref().join("partial"),
+        );
         let made = async {
             match fs::remove_dir_all(&partial).await {
                 Err(error) if error.kind() != Io::NotFound => return Err(error),
@@ -62,11 +64,18 @@ impl FolderStorage {
             let chunk = chunk?;
             hash.update(&chunk);
             size += chunk.len() as u64;
-            file.write_all(&chunk).await.map_err(|error| failed("put", error))?;
+            file.write_all(&chunk)
+                .await
+                .map_err(|error| failed("put", error))?;
         }
         // On the disk before it is visible, so that a crash leaves it whole or not at all.
-        file.sync_all().await.map_err(|error| failed("put", error))?;
-        Ok(Stored { size, digest: Digest::from_bytes(hash.finalize().into()) })
+        file.sync_all()
+            .await
+            .map_err(|error| failed("put", error))?;
+        Ok(Stored {
+            size,
+            digest: Digest::from_bytes(hash.finalize().into()),
+        })
     }
 
     async fn publish(&self, partial: &Path, key: &StorageKey, mode: PutMode) -> Result<()> {
@@ -120,7 +129,11 @@ fn info(key: &StorageKey, metadata: &std::fs::Metadata) -> Result<ObjectInfo> {
     }
     let modified = metadata.modified().map_err(|error| failed("read", error))?;
     let modified_at = Timestamp::try_from(modified).unwrap_or(Timestamp::MIN);
-    Ok(ObjectInfo { key: key.clone(), size: metadata.len(), modified_at })
+    Ok(ObjectInfo {
+        key: key.clone(),
+        size: metadata.len(),
+        modified_at,
+    })
 }
 
 #[async_trait]
@@ -143,7 +156,8 @@ impl Storage for FolderStorage {
             self.publish(&partial.0, key, options.mode).await?;
             Ok(stored)
         };
-        put.await.map_err(|error: Error| error.during("storage.put").on(key).at(BACKEND))
+        put.await
+            .map_err(|error: Error| error.during("storage.put").on(key).at(BACKEND))
     }
 
     async fn get(&self, key: &StorageKey, options: &GetOptions) -> Result<Fetched> {
@@ -155,26 +169,38 @@ impl Storage for FolderStorage {
             let info = info(key, &metadata)?;
             let range = options.range.clone().unwrap_or(0..info.size);
             if options.range.is_some() && (range.is_empty() || range.start >= info.size) {
-                return Err(Error::invalid(format!("{range:?} of {} bytes is empty", info.size)));
+                return Err(Error::invalid(format!(
+                    "{range:?} of {} bytes is empty",
+                    info.size
+                )));
             }
             let sought = file.seek(SeekFrom::Start(range.start)).await;
             sought.map_err(|error| failed("get", error))?;
             let length = range.end.min(info.size) - range.start;
             let body = ReaderStream::new(file.take(length));
             let broken = |error| Error::new(ErrorKind::Interrupted, "cut").with_source(error);
-            Ok(Fetched { info, body: body.map_err(broken).boxed() })
+            Ok(Fetched {
+                info,
+                body: body.map_err(broken).boxed(),
+            })
         };
-        get.await.map_err(|error: Error| error.during("storage.get").on(key).at(BACKEND))
+        get.await
+            .map_err(|error: Error| error.during("storage.get").on(key).at(BACKEND))
     }
 
     async fn head(&self, key: &StorageKey) -> Result<ObjectInfo> {
-        let found = fs::metadata(self.path(key)).await.map_err(|error| absent(key, error));
+        let found = fs::metadata(self.path(key))
+            .await
+            .map_err(|error| absent(key, error));
         let found = found.and_then(|metadata| info(key, &metadata));
         found.map_err(|error| error.during("storage.head").on(key).at(BACKEND))
     }
 
     async fn delete(&self, key: &StorageKey) -> Result<()> {
-        match fs::remove_file(self.path(key)).await.map_err(|error| absent(key, error)) {
+        match fs::remove_file(self.path(key))
+            .await
+            .map_err(|error| absent(key, error))
+        {
             Err(error) if !error.is_not_found() => {
                 Err(error.during("storage.delete").on(key).at(BACKEND))
             }
@@ -217,7 +243,11 @@ fn walk(root: &Path, prefix: &str) -> Result<Vec<ObjectInfo>> {
                 Err(error) if error.kind() == Io::NotFound => continue,
                 metadata => metadata.map_err(|error| failed("list", error))?,
             };
-            let text = path.strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
+            let text = path
+                .strip_prefix(root)
+                .ok()
+                .and_then(Path::to_str)
+                .unwrap_or_default();
             if metadata.is_dir() {
                 folders.push(path);
             } else if text.starts_with(prefix) {

@@ -1,9 +1,6 @@
 //! The suites of the two contracts: a test for each clause.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
@@ -12,9 +9,7 @@ use sless_conformance::{
     scheduler::{Prepared, SchedulerHarness},
     storage::StorageHarness,
 };
-use sless_core::{
-    Artifact, ArtifactKind, Digest, Entrypoint, Result, Runtime, Scheduler, Storage,
-};
+use sless_core::{Artifact, ArtifactKind, Digest, Entrypoint, Result, Runtime, Scheduler, Storage};
 use third_party_backend::{
     Closures, FolderStorage,
     closures::{Call, Limits},
@@ -31,7 +26,10 @@ impl Folder {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = FolderStorage::open(folder.path()).await.expect("a storage");
-        Self { folder, storage: Mutex::new(Arc::new(storage)) }
+        Self {
+            folder,
+            storage: Mutex::new(Arc::new(storage)),
+        }
     }
 }
 
@@ -55,16 +53,15 @@ mod folder {
     sless_conformance::storage!(Folder::new().await);
 }
 
-const LIMITS: Limits =
-    Limits { queued_calls: 4, drain: std::time::Duration::from_secs(10), log_lines: 100 };
+const LIMITS: Limits = Limits {
+    queued_calls: 4,
+    drain: std::time::Duration::from_secs(10),
+    log_lines: 100,
+};
 
+/// A scheduler of its own for each test.
+#[derive(Debug)]
 struct Functions(Arc<Closures>);
-
-impl fmt::Debug for Functions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl Functions {
     fn new() -> Self {
@@ -117,7 +114,11 @@ impl SchedulerHarness for Functions {
             digest: Digest::of(reference),
         };
         let (runtime, entrypoint) = (Runtime::Python311, Entrypoint::default());
-        Ok(Some(Prepared { artifact, runtime, entrypoint }))
+        Ok(Some(Prepared {
+            artifact,
+            runtime,
+            entrypoint,
+        }))
     }
 
     fn overflow(&self) -> usize {

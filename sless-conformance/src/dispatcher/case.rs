@@ -24,6 +24,7 @@ pub(crate) struct Case<'a> {
     pub(super) namespace: Namespace,
     triggers: Mutex<Vec<TriggerId>>,
     queues: Mutex<Vec<(Namespace, String)>>,
+    sinks: Mutex<Vec<Arc<RecordingSink>>>,
 }
 
 impl<'a> Case<'a> {
@@ -34,10 +35,20 @@ impl<'a> Case<'a> {
             namespace,
             triggers: Mutex::default(),
             queues: Mutex::default(),
+            sinks: Mutex::default(),
         })
     }
 
     pub(super) async fn close(&self) -> Outcome {
+        // A clause that failed may have left one that is held, for which a removal would wait.
+        for sink in self
+            .sinks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
+            sink.release();
+        }
         let dispatcher = self.dispatcher().await?;
         let triggers = self
             .triggers
@@ -114,7 +125,12 @@ impl<'a> Case<'a> {
         &self,
         answer: impl Fn(&Delivery) -> Disposition + Send + Sync + 'static,
     ) -> Arc<RecordingSink> {
-        RecordingSink::new(self.harness.clock(), answer)
+        let sink = RecordingSink::new(self.harness.clock(), answer);
+        self.sinks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(sink.clone());
+        sink
     }
 
     /// A sink that handles everything.

@@ -27,7 +27,9 @@ pub(crate) struct Invoker {
 
 impl fmt::Debug for Invoker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Invoker").field("function", &self.function).finish_non_exhaustive()
+        f.debug_struct("Invoker")
+            .field("function", &self.function)
+            .finish_non_exhaustive()
     }
 }
 
@@ -42,17 +44,24 @@ impl Invoker {
     fn target(&self) -> Result<Target> {
         let shared = self.shared.upgrade().ok_or_else(|| gone(&self.function))?;
         let entries = lock(&shared.entries);
-        let entry = entries.get(&self.function).ok_or_else(|| gone(&self.function))?;
+        let entry = entries
+            .get(&self.function)
+            .ok_or_else(|| gone(&self.function))?;
         if let Some(revision) = &entry.serving {
             let counted = entry.calls.token();
-            return Ok(Target { revision: revision.clone(), log: entry.log.clone(), counted });
+            return Ok(Target {
+                revision: revision.clone(),
+                log: entry.log.clone(),
+                counted,
+            });
         }
         let status = entry.status();
         let (reason, message) = match status.failure {
             Some(failure) => (failure.reason, failure.message),
-            None if status.phase == WorkloadPhase::Stopped => {
-                (reason::SCALED_TO_ZERO.into(), "the function is off".to_owned())
-            }
+            None if status.phase == WorkloadPhase::Stopped => (
+                reason::SCALED_TO_ZERO.into(),
+                "the function is off".to_owned(),
+            ),
             None => ("starting".into(), "the function is not up yet".to_owned()),
         };
         Err(Error::unavailable(message).with_reason(reason))
@@ -72,7 +81,12 @@ async fn place(revision: &Revision) -> Result<OwnedSemaphorePermit> {
             .with_reason("limit_queued_calls")
             .with_retry(Retry::After(Duration::from_secs(1))));
     };
-    revision.places.clone().acquire_owned().await.map_err(closed)
+    revision
+        .places
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(closed)
 }
 
 #[async_trait]
@@ -83,7 +97,11 @@ impl Invoke for Invoker {
         context: &CallContext,
     ) -> Result<Response<Body>> {
         let call = async {
-            let Target { revision, log, counted } = self.target()?;
+            let Target {
+                revision,
+                log,
+                counted,
+            } = self.target()?;
             let end = Instant::now() + context.timeout.min(revision.workload.timeout);
             let in_time = async {
                 let place = place(&revision).await?;
@@ -101,8 +119,12 @@ impl Invoke for Invoker {
             let (response, place) = timeout_at(end, in_time).await.map_err(late)??;
             Ok(response.map(|body| held(body, end, (place, counted))))
         };
-        call.await
-            .map_err(|error: Error| error.during("scheduler.invoke").on(&self.function).at(BACKEND))
+        call.await.map_err(|error: Error| {
+            error
+                .during("scheduler.invoke")
+                .on(&self.function)
+                .at(BACKEND)
+        })
     }
 }
 
@@ -124,9 +146,13 @@ fn held<T: Send + 'static>(body: Body, end: Instant, holding: T) -> Body {
             Ok(Some(Ok(chunk))) => Some((Ok(chunk), Some((stream, holding)))),
             Ok(Some(Err(error))) => Some((Err(error), None)),
             Ok(None) => None,
-            Err(_) => {
-                Some((Err(Error::new(ErrorKind::Timeout, "the response did not end in time")), None))
-            }
+            Err(_) => Some((
+                Err(Error::new(
+                    ErrorKind::Timeout,
+                    "the response did not end in time",
+                )),
+                None,
+            )),
         }
     }))
 }

@@ -52,7 +52,8 @@ pub(crate) fn run(shared: &Arc<Shared>, run: &JobRun) -> Result<RunStatus> {
             return Ok(begun);
         }
     };
-    job.runs.insert(run.run_id, Arc::new(Mutex::new(status.clone())));
+    job.runs
+        .insert(run.run_id, Arc::new(Mutex::new(status.clone())));
     Ok(status)
 }
 
@@ -76,22 +77,32 @@ async fn outcome(function: Function, run: &JobRun, log: Arc<Log>) -> Result<Stri
         let bytes = collect_bytes(body, "result_bytes", RunStatus::RESULT_BYTES_MAX).await;
         let bytes = bytes.map_err(|error| {
             let limit = error.kind() == ErrorKind::LimitExceeded;
-            let word = if limit { "limit_result_bytes" } else { reason::HANDLER_ERROR };
+            let word = if limit {
+                "limit_result_bytes"
+            } else {
+                reason::HANDLER_ERROR
+            };
             Failure::new(word, error.message().to_owned())
         })?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| {
-            Failure::new(reason::HANDLER_ERROR, "the result is not a text in UTF-8")
-        })
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_| Failure::new(reason::HANDLER_ERROR, "the result is not a text in UTF-8"))
     };
-    tokio::time::timeout(run.timeout, work).await.unwrap_or_else(|_| {
-        let seconds = run.timeout.as_secs_f32();
-        Err(Failure::new(reason::TIMEOUT, format!("the run took longer than {seconds} s")))
-    })
+    tokio::time::timeout(run.timeout, work)
+        .await
+        .unwrap_or_else(|_| {
+            let seconds = run.timeout.as_secs_f32();
+            Err(Failure::new(
+                reason::TIMEOUT,
+                format!("the run took longer than {seconds} s"),
+            ))
+        })
 }
 
 pub(crate) async fn remove(shared: &Shared, job: &JobId) -> Result<Receipt> {
     let mut receipt = Receipt::default();
-    let Some(mut removed) = lock(&shared.jobs).remove(job) else { return Ok(receipt) };
+    let Some(mut removed) = lock(&shared.jobs).remove(job) else {
+        return Ok(receipt);
+    };
     for run in removed.runs.keys() {
         receipt.add("run", format!("{job} {run}"), BACKEND);
     }

@@ -41,9 +41,11 @@ pub struct Call {
 /// What a function raises: the name of the error, and its message.
 pub type Raised = (String, String);
 
+/// What a function answers.
+pub type Answer = Result<Response<Body>, Raised>;
+
 /// A function of this program.
-pub type Function =
-    Arc<dyn Fn(Call) -> BoxFuture<'static, Result<Response<Body>, Raised>> + Send + Sync>;
+pub type Function = Arc<dyn Fn(Call) -> BoxFuture<'static, Answer> + Send + Sync>;
 
 /// What a [`Closures`] holds at most.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { queued_calls: 16, drain: Duration::from_secs(30), log_lines: 1_000 }
+        Self {
+            queued_calls: 16,
+            drain: Duration::from_secs(30),
+            log_lines: 1_000,
+        }
     }
 }
 
@@ -80,7 +86,9 @@ pub(crate) struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }
 
@@ -111,7 +119,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Closures {
     /// A scheduler without functions.
     pub fn new(limits: Limits) -> Self {
-        Self(Arc::new(Shared { limits, ..Shared::default() }))
+        Self(Arc::new(Shared {
+            limits,
+            ..Shared::default()
+        }))
     }
 
     /// Makes a function known under the reference that its artifact will have.
@@ -172,7 +183,10 @@ impl Entry {
             return;
         }
         let digest = workload.revision();
-        let current = self.serving.as_ref().is_some_and(|serving| serving.digest == digest);
+        let current = self
+            .serving
+            .as_ref()
+            .is_some_and(|serving| serving.digest == digest);
         match found {
             Ok(_) if current => {}
             Ok(function) => self.serving = Some(shared.revision(workload, function)),
@@ -193,7 +207,9 @@ impl Scheduler for Closures {
         let id = &workload.function;
         if !lock(&self.0.namespaces).contains(&id.namespace) {
             let message = format!("namespace {} was never made", id.namespace);
-            return Err(Error::not_found(message).with_reason(reason::NAMESPACE_MISSING).on(id));
+            return Err(Error::not_found(message)
+                .with_reason(reason::NAMESPACE_MISSING)
+                .on(id));
         }
         let mut entries = lock(&self.0.entries);
         let entry = entries.entry(id.clone()).or_insert_with(|| Entry {
@@ -218,12 +234,17 @@ impl Scheduler for Closures {
     }
 
     async fn status(&self, function: &FunctionId) -> Result<WorkloadStatus> {
-        Ok(lock(&self.0.entries).get(function).map(Entry::status).unwrap_or_default())
+        Ok(lock(&self.0.entries)
+            .get(function)
+            .map(Entry::status)
+            .unwrap_or_default())
     }
 
     async fn remove(&self, function: &FunctionId) -> Result<Receipt> {
         let mut receipt = Receipt::default();
-        let Some(entry) = lock(&self.0.entries).remove(function) else { return Ok(receipt) };
+        let Some(entry) = lock(&self.0.entries).remove(function) else {
+            return Ok(receipt);
+        };
         receipt.add("function", function.to_string(), BACKEND);
         self.0.changes.notify(function.key());
         entry.calls.close();
@@ -237,7 +258,10 @@ impl Scheduler for Closures {
         if !lock(&self.0.entries).contains_key(function) {
             return Err(gone(function));
         }
-        Ok(Arc::new(Invoker { shared: Arc::downgrade(&self.0), function: function.clone() }))
+        Ok(Arc::new(Invoker {
+            shared: Arc::downgrade(&self.0),
+            function: function.clone(),
+        }))
     }
 
     async fn run_job(&self, run: &JobRun) -> Result<RunStatus> {
@@ -263,10 +287,16 @@ impl Scheduler for Closures {
 
     async fn ensure_namespace(&self, namespace: &Namespace) -> Result<Ensured> {
         let made = lock(&self.0.namespaces).insert(namespace.clone());
-        Ok(if made { Ensured::Created } else { Ensured::Exists })
+        Ok(if made {
+            Ensured::Created
+        } else {
+            Ensured::Exists
+        })
     }
 }
 
 pub(crate) fn gone(function: &FunctionId) -> Error {
-    Error::not_found(format!("function {function} is not there")).on(function).at(BACKEND)
+    Error::not_found(format!("function {function} is not there"))
+        .on(function)
+        .at(BACKEND)
 }
