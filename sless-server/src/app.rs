@@ -63,12 +63,16 @@ impl App {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let authenticator = authenticator(&settings.auth, &settings.limits)?;
         authenticator.prepare().await;
-        let local = Local::open(LocalConfig::new(&settings.data_dir)).await?;
-        for sentence in local.missing() {
+        let local = Local::open(local_config(settings)).await?;
+        for sentence in local.missing().await {
             tracing::warn!("{sentence}");
         }
         let metrics = Metrics::new();
-        let options = options(settings, &metrics);
+        let mut options = options(settings, &metrics);
+        if address.port() == 0 && settings.external_url == format!("http://{address}") {
+            // Only now is it known which port the system gave.
+            options.external_url = format!("http://{}", listener.local_addr().map_err(failed)?);
+        }
         let sless = Sless::with_options(local.backends(), options)?;
         let limits = settings.limits.clone();
         let state = AppState::new(sless.clone(), Arc::new(authenticator), limits, metrics);
@@ -130,20 +134,34 @@ impl App {
     }
 }
 
-fn options(settings: &Settings, metrics: &Metrics) -> Options {
-    let limits = &settings.limits;
+fn local_config(settings: &Settings) -> LocalConfig {
+    let mut config = LocalConfig::new(&settings.data_dir);
+    config.tools.clone_from(&settings.tools);
+    let drain = u64::try_from(settings.drain_timeout.as_millis()).unwrap_or(u64::MAX);
+    config.scheduler.drain_ms = drain;
+    config.queue.drain_ms = drain;
+    config
+}
+
+/// What an uploaded zip may hold, under these limits.
+pub(crate) fn source_limits(limits: &Limits) -> SourceLimits {
     let mut source = SourceLimits::default();
     source.zip_bytes = limits.zip_bytes;
     source.total_bytes = limits.source_bytes;
     source.entries = limits.source_entries;
     source.file_bytes = limits.source_file_bytes;
+    source
+}
+
+fn options(settings: &Settings, metrics: &Metrics) -> Options {
+    let limits = &settings.limits;
     let mut options = Options::default();
     options.roles = Roles {
         operator: settings.has_role(Role::Operator),
         dispatcher: settings.has_role(Role::Dispatcher),
     };
     options.external_url.clone_from(&settings.external_url);
-    options.source_limits = source;
+    options.source_limits = source_limits(limits);
     options.uploads_at_once = limits.uploads;
     options.drain = settings.drain_timeout;
     options.retention = Retention {

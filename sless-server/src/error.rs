@@ -54,6 +54,11 @@ impl ApiError {
         self.status
     }
 
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.body.error
+    }
+
     /// The machine word.
     pub fn code(&self) -> &str {
         &self.body.code

@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod cli;
+pub mod dev;
 pub mod error;
 pub mod extract;
 pub mod metrics;

@@ -4,6 +4,7 @@ use std::{
     error::Error,
     io::{self, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Parser;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use sless_server::{
     auth::Hs256Key,
     cli::{self, Cli, Command},
+    dev::{self, DevOptions},
     document,
     settings::{Settings, Sources},
     telemetry::Telemetry,
@@ -18,6 +20,9 @@ use sless_server::{
 
 /// The exit status where the settings cannot be used, as `EX_CONFIG` of sysexits.
 const CONFIG: u8 = 78;
+
+/// How long the end of the process waits for what cannot be cut off, such as a write.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -38,11 +43,17 @@ fn main() -> ExitCode {
         Command::CheckConfig => check_config(&settings),
         Command::Token(arguments) => token(&settings, &arguments),
         Command::Serve => run(&settings, None),
-        Command::Dev(arguments) => run(&settings, Some(&arguments)),
+        Command::Dev(arguments) => develop(settings, arguments),
     })
 }
 
-fn run(settings: &Settings, dev: Option<&cli::Dev>) -> Result<(), Box<dyn Error>> {
+fn develop(settings: Settings, arguments: cli::Dev) -> Result<(), Box<dyn Error>> {
+    let cli::Dev { folders, port } = arguments;
+    let prepared = dev::prepare(settings, &DevOptions { folders, port })?;
+    run(&prepared.settings, Some(&prepared))
+}
+
+fn run(settings: &Settings, dev: Option<&dev::Prepared>) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::begin(&settings.log)?;
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
@@ -50,7 +61,10 @@ fn run(settings: &Settings, dev: Option<&cli::Dev>) -> Result<(), Box<dyn Error>
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(cli::run(settings, dev))
+    let ended = runtime.block_on(cli::run(settings, dev));
+    // Whoever is told to end at once does not wait for what blocks.
+    runtime.shutdown_timeout(LAST_WAIT);
+    ended
 }
 
 fn token(settings: &Settings, arguments: &cli::Token) -> Result<(), Box<dyn Error>> {

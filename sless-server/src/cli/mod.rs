@@ -1,6 +1,5 @@
 //! The command line.
 
-mod dev;
 mod run;
 
 use std::{path::PathBuf, time::Duration};
@@ -31,6 +30,10 @@ pub enum Command {
     /// Serve until told to stop (the default).
     Serve,
     /// Serve, and deploy each folder as a function; again whenever it changes.
+    ///
+    /// Prints the URL of each function with a curl line to copy, then their logs. What was built is
+    /// kept in a folder of the user's caches that belongs to these folders, unless SLESS_DATA_DIR
+    /// names another one.
     Dev(Dev),
     /// Make a token for mode hs256 and print it.
     Token(Token),
@@ -43,9 +46,13 @@ pub enum Command {
 /// Arguments of `dev`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// Folders, each with the code of one function.
+    /// Folders, each with the code of one function: handler.py or handler.js, or what its sless.toml
+    /// names.
     #[arg(required = true, value_name = "FOLDER")]
     pub folders: Vec<PathBuf>,
+    /// The port to listen on, in place of that of SLESS_LISTEN; 0 takes a free one.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
 }
 
 /// Arguments of `token`.
@@ -98,12 +105,8 @@ mod tests {
         assert_eq!(token.ttl, Duration::from_secs(24 * 3600));
         assert!(Cli::try_parse_from(["sless-server", "token"]).is_err());
         let wrong = ["sless-server", "token", "--sub", "a", "--ttl", "24"];
-        assert!(
-            Cli::try_parse_from(wrong)
-                .unwrap_err()
-                .to_string()
-                .contains("24h")
-        );
+        let error = Cli::try_parse_from(wrong).unwrap_err().to_string();
+        assert!(error.contains("a number with a unit"), "{error}");
     }
 
     #[test]

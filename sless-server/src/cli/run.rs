@@ -1,28 +1,30 @@
 //! `serve` and `dev`: a server until the system says stop.
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error, io, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::{Dev, dev};
-use crate::{App, settings::Settings};
+use crate::{
+    App, StartError,
+    dev::{self, DevError},
+    settings::Settings,
+};
 
 /// Serves until the process is told to stop (SIGTERM, or SIGINT as from Ctrl-C), then drains. Told
-/// once more, it ends at once.
+/// once more, it ends at once. With `dev`, deploys folders meanwhile.
 ///
 /// # Errors
-/// Why it did not start; with `dev`, also why a folder cannot be read at all.
-pub async fn run(settings: &Settings, dev: Option<&Dev>) -> Result<(), Box<dyn Error>> {
+/// Why it did not start.
+pub async fn run(settings: &Settings, dev: Option<&dev::Prepared>) -> Result<(), Box<dyn Error>> {
     let stop = Arc::new(Notify::new());
     let mut signals = Signals::new()?;
-    let app = App::start(settings).await?;
+    let app = match App::start(settings).await {
+        Err(error) if dev.is_some() => return Err(explain(error)),
+        started => started?,
+    };
     tracing::info!(address = %app.address()?, url = settings.external_url, "serving");
-    let deployed = match dev {
-        Some(arguments) => Some(dev::Session::begin(
-            app.sless().clone(),
-            &arguments.folders,
-            settings,
-        )?),
+    let mut session = match dev {
+        Some(prepared) => Some(dev::Session::begin(&app, prepared).await?),
         None => None,
     };
     let told = stop.clone();
@@ -31,19 +33,33 @@ pub async fn run(settings: &Settings, dev: Option<&Dev>) -> Result<(), Box<dyn E
     let mut asked = false;
     loop {
         tokio::select! {
-            ended = &mut serving => {
-                drop(deployed);
-                return Ok(ended?);
-            }
+            ended = &mut serving => return Ok(ended?),
             () = signals.next() => {
                 if asked {
                     tracing::warn!("told to stop again: ending at once");
                     return Ok(());
                 }
                 asked = true;
+                if let Some(session) = session.take() {
+                    session.stop();
+                }
                 stop.notify_one();
             }
         }
+    }
+}
+
+/// Why a `dev` did not start, with what to do about it on its own command line.
+fn explain(error: StartError) -> Box<dyn Error> {
+    match error {
+        StartError::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => {
+            DevError::PortTaken { address }.into()
+        }
+        StartError::Backend(error) if error.reason() == "data_dir_in_use" => {
+            let owner = error.message().to_owned();
+            DevError::InUse { owner }.into()
+        }
+        error => error.into(),
     }
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn patch_function(
 
 /// A function as it is answered.
 pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Function {
+    let phase = phase(&function);
     let Function {
         metadata,
         spec,
@@ -86,7 +87,7 @@ pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Fun
         memory: spec.memory.map(|quantity| quantity.to_string()),
         cpu: spec.cpu.map(|quantity| quantity.to_string()),
         concurrency: spec.concurrency,
-        phase: phase(status.phase),
+        phase,
         reason: filled(&status.reason),
         message: filled(&status.message),
         code_sha256: spec.code_sha256.map(|digest| digest.hex()),
@@ -98,8 +99,16 @@ pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Fun
     }
 }
 
-pub(crate) const fn phase(phase: FunctionPhase) -> sless_api::FunctionPhase {
-    match phase {
+/// How far a function is. What is known of an earlier version says nothing about the one that is
+/// wanted now: until somebody has looked, that one is pending.
+pub(crate) const fn phase(function: &Function) -> sless_api::FunctionPhase {
+    let Function {
+        metadata, status, ..
+    } = function;
+    if status.observed_generation != metadata.generation {
+        return sless_api::FunctionPhase::Pending;
+    }
+    match status.phase {
         FunctionPhase::Pending => sless_api::FunctionPhase::Pending,
         FunctionPhase::Building => sless_api::FunctionPhase::Building,
         FunctionPhase::Ready => sless_api::FunctionPhase::Ready,

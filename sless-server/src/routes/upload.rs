@@ -49,7 +49,7 @@ pub(super) async fn upload(
         name: named.name.to_string(),
         namespace: named.namespace.to_string(),
         code_sha256: upload.digest.hex(),
-        phase: convert::phase(function.status.phase),
+        phase: convert::phase(&function),
         verdict: verdict(&upload),
         s3_key: upload.s3_key,
         warnings: upload.warnings,

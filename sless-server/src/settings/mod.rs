@@ -30,6 +30,7 @@ pub use parse::{AuthKind, BackendKind, LogFormat, Role};
 pub use source::{Origin, Sources};
 
 use reader::Reader;
+use sless_local::ToolsConfig;
 
 /// All settings, checked.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// The named limits.
     pub limits: Limits,
+    /// Where interpreters are looked for, and what pip and npm are told: from the environment.
+    pub tools: ToolsConfig,
     /// What is not wrong but deserves a look, as sentences.
     pub warnings: Vec<String>,
     shown: Vec<Shown>,
@@ -188,6 +191,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
         },
         drain_timeout: drain_timeout?,
         limits: limits?,
+        tools: reader.tools(),
         warnings,
         shown,
         data_dir,

@@ -92,6 +92,10 @@ impl<'a> Reader<'a> {
         Noted
     }
 
+    pub(super) fn tools(&self) -> sless_local::ToolsConfig {
+        self.sources.tools().clone()
+    }
+
     pub(super) fn warnings(&self) -> Vec<String> {
         self.sources.warnings().to_vec()
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use etcetera::BaseStrategy;
+use sless_local::ToolsConfig;
 
 use super::{
     Problem,
@@ -48,6 +49,7 @@ pub struct Sources {
     given: BTreeMap<&'static str, Given>,
     problems: Vec<Problem>,
     warnings: Vec<String>,
+    tools: ToolsConfig,
 }
 
 impl fmt::Debug for Sources {
@@ -89,17 +91,25 @@ impl Sources {
         &self.problems
     }
 
+    pub(super) fn tools(&self) -> &ToolsConfig {
+        &self.tools
+    }
+
     pub(super) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     fn read_environment(&mut self, environment: impl IntoIterator<Item = (OsString, OsString)>) {
+        let mut others = Vec::new();
         for (name, value) in environment {
             let Some(name) = name.to_str() else { continue };
             let Some(setting) = table::find(name) else {
                 if name.starts_with("SLESS_") && !FOREIGN.contains(&name) {
                     let text = format!("{name} in the environment is no setting{}", alike(name));
                     self.warnings.push(text);
+                }
+                if let Some(value) = value.to_str() {
+                    others.push((name.to_owned(), value.to_owned()));
                 }
                 continue;
             };
@@ -108,6 +118,7 @@ impl Sources {
                 Err(_) => self.problem(name, "(from the environment) is not UTF-8".to_owned()),
             }
         }
+        self.tools = ToolsConfig::default().with_environment(others);
     }
 
     fn read_file(&mut self, path: &Path) {
