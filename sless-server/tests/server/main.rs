@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod command;
+mod e2e;
 mod limits;
 mod operations;
 mod proxy;

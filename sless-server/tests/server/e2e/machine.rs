@@ -1,0 +1,200 @@
+//! A server on a data folder, spoken to as its users do.
+
+use std::{net::SocketAddr, path::Path, time::Instant};
+
+use futures::StreamExt;
+use rustix::process::Signal;
+use sless_api::{
+    CreateFunction, Function, FunctionPhase, LogQuery,
+    client::{Call, Client, ClientConfig, Content},
+};
+use sless_core::{
+    Namespace,
+    source::{SourceTree, pack},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::process::{DEADLINE, LOOK, Process, command};
+
+/// A running server, and a user of it.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) process: Process,
+    pub(super) address: SocketAddr,
+    /// Speaks for alice.
+    pub(super) client: Client,
+    /// Alice's namespace.
+    pub(super) namespace: String,
+}
+
+impl Machine {
+    /// Starts a server as `sless-server` alone does, on a port of its own.
+    pub(super) async fn start(data: &Path) -> Self {
+        let mut serve = command(Some(data), ["serve"]);
+        serve
+            .env("SLESS_LISTEN", "127.0.0.1:0")
+            .env("SLESS_DRAIN_TIMEOUT", "3s");
+        let mut process = Process::start(serve);
+        let address = loop {
+            let address = process.err.all().iter().find_map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).ok()?;
+                let serving = line["message"] == "serving";
+                serving.then(|| line["address"].as_str().unwrap().parse().unwrap())
+            });
+            if let Some(address) = address {
+                break address;
+            }
+            if process.out.all().is_empty() && process.err.text().contains("sless-server:") {
+                let status = process.ended(DEADLINE).await;
+                panic!(
+                    "the server did not start ({status}): {}",
+                    process.err.text()
+                );
+            }
+            tokio::time::sleep(LOOK).await;
+        };
+        let minted = command(Some(data), ["token", "--sub", "alice"])
+            .output()
+            .unwrap();
+        assert!(minted.status.success());
+        let mut config = ClientConfig::new(format!("http://{address}"))
+            .with_token(String::from_utf8(minted.stdout).unwrap().trim());
+        config.max_retries = 0;
+        let namespace = Namespace::of_subject("alice").to_string();
+        let client = Client::new(config).unwrap();
+        client.ensure_namespace(&namespace).await.unwrap();
+        Self {
+            process,
+            address,
+            client,
+            namespace,
+        }
+    }
+
+    /// Ends the server as an operator does.
+    pub(super) async fn stop(mut self) {
+        self.process.signal(Signal::TERM);
+        let status = self.process.ended(DEADLINE).await;
+        assert!(status.success(), "{status}: {}", self.process.err.text());
+    }
+
+    /// Creates a function and uploads this zip.
+    pub(super) async fn upload(&self, function: &CreateFunction, zip: Vec<u8>) {
+        self.client
+            .create_function(&self.namespace, function)
+            .await
+            .unwrap();
+        let zip = Content::bytes(zip);
+        self.client
+            .upload(&self.namespace, &function.name, zip)
+            .await
+            .unwrap();
+    }
+
+    /// Creates a function of these files and waits until it is ready.
+    pub(super) async fn deploy(&self, function: CreateFunction, files: &[(&str, &str)]) {
+        self.upload(&function, zip(files)).await;
+        let settled = self.settled(&function.name).await;
+        assert_eq!(settled.phase, FunctionPhase::Ready, "{settled:?}");
+    }
+
+    /// A function once nothing is under way for it any more.
+    pub(super) async fn settled(&self, name: &str) -> Function {
+        let began = Instant::now();
+        loop {
+            let function = self.client.function(&self.namespace, name).await.unwrap();
+            if !matches!(
+                function.phase,
+                FunctionPhase::Pending | FunctionPhase::Building
+            ) {
+                return function;
+            }
+            assert!(began.elapsed() < DEADLINE, "{function:?}");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Calls a function, and answers status and body.
+    pub(super) async fn call(&self, name: &str, call: Call) -> (u16, Vec<u8>) {
+        let mut answer = self.client.call(&self.namespace, name, call).await.unwrap();
+        let mut body = Vec::new();
+        while let Some(piece) = answer.body.next().await {
+            body.extend_from_slice(&piece.unwrap());
+        }
+        (answer.status, body)
+    }
+
+    /// Waits until a function's log holds this text, and answers the log.
+    pub(super) async fn logged(&self, name: &str, text: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let query = LogQuery::default();
+            let lines = self
+                .client
+                .logs(&self.namespace, name, &query)
+                .await
+                .unwrap();
+            let lines: Vec<_> = lines.map(|line| line.unwrap().text).collect().await;
+            let log = lines.join("\n");
+            if log.contains(text) {
+                return log;
+            }
+            assert!(began.elapsed() < DEADLINE, "{text:?} is not in {log}");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub(super) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Sends these bytes and reads until the server closes.
+    pub(super) async fn exchange(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_ref()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        tokio::time::timeout(DEADLINE, read)
+            .await
+            .expect("the server closes")
+            .unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+/// A function with the defaults for all but the runtime.
+pub(super) fn function(name: &str, runtime: &str) -> CreateFunction {
+    CreateFunction {
+        name: name.to_owned(),
+        runtime: runtime.to_owned(),
+        ..Default::default()
+    }
+}
+
+pub(super) fn python(name: &str) -> CreateFunction {
+    function(name, "python3.11")
+}
+
+pub(super) fn node(name: &str) -> CreateFunction {
+    function(name, "nodejs20")
+}
+
+pub(super) fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+    let files = files
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    let tree = SourceTree::from_files(files).unwrap();
+    pack::write_zip(&tree, std::io::Cursor::new(Vec::new()))
+        .unwrap()
+        .into_inner()
+}
+
+/// A call with this JSON.
+pub(super) fn json(text: &str) -> Call {
+    Call::new("POST")
+        .with_header("content-type", "application/json")
+        .with_body(Content::bytes(text.as_bytes().to_vec()))
+}
