@@ -212,7 +212,7 @@ async fn a_killed_process_loses_nothing_that_it_acknowledged() {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        tokio::time::sleep(Duration::from_micros(seed % 150_000)).await;
+        tokio::time::sleep(Duration::from_micros(seed % 300_000)).await;
         child.kill().expect("killed");
         child.wait().expect("ended");
         check(folder.path()).await;
