@@ -221,7 +221,7 @@ impl Workload {
         );
         // Strings, numbers and sorted maps of them always serialize; the fallback only keeps the
         // signature simple.
-        Digest::of(&serde_json::to_vec(&parts).unwrap_or_default())
+        Digest::of(serde_json::to_vec(&parts).unwrap_or_default())
     }
 }
 

@@ -118,11 +118,8 @@ async fn copy(output: Option<impl AsyncRead + Unpin>, log: &LogWriter, tail: &Mu
     let Some(output) = output else { return };
     let mut reader = BufReader::with_capacity(LINE_BYTES, output);
     let mut line = Vec::new();
-    loop {
-        // An error of the pipe is its end.
-        let Ok(chunk) = reader.fill_buf().await else {
-            break;
-        };
+    // An error of the pipe is its end.
+    while let Ok(chunk) = reader.fill_buf().await {
         if chunk.is_empty() {
             break;
         }
