@@ -62,7 +62,9 @@ impl Manifest {
             let places = places_of(&table);
             let (trigger, spec) = text.trigger(table, &name, &places)?;
             if !names.insert(trigger.clone()) {
-                let message = format!("a second trigger is named `{trigger}`");
+                let message = format!(
+                    "name is `{trigger}` again: expected a name of its own for each trigger"
+                );
                 return Err(text.checked(&message, &places, span));
             }
             triggers.push((trigger, spec));
@@ -337,7 +339,7 @@ mod tests {
             (
                 "name = 't'\ntype = 'http'\n[[trigger]]\nname = 't'\ntype = 'http'",
                 "7:1: ",
-                "second",
+                "name is `t` again",
             ),
         ] {
             let error = refused(&format!("{LEAST}[[trigger]]\n{lines}\n"));
