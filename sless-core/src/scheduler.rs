@@ -37,7 +37,7 @@ pub trait Scheduler: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Only if nothing could be found out or begun; a workload that cannot start is a value.
     /// `Conflict` if a higher [`Workload::generation`] was applied already; `NotFound`, reason
-    /// `namespace_missing`, if the place for the namespace was never made.
+    /// `namespace_missing`, if the backend needs a place for the namespace and none was made.
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus>;
 
     /// Where a workload is. One that was never applied is [`WorkloadPhase::Absent`].

@@ -43,9 +43,11 @@ impl Engine {
         }
         let function = self.with_finalizer(function).await?;
         let mut status = function.status.clone();
-        status.observed_generation = function.metadata.generation;
         // What was found out is told, also where the next step failed.
         let next = self.bring_up(&function, &mut status).await;
+        if next.is_ok() || status != function.status {
+            status.observed_generation = function.metadata.generation;
+        }
         if status != function.status {
             let changed = Function { status, ..function };
             self.backends.catalog.update_status(changed.into()).await?;

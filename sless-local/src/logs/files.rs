@@ -108,13 +108,12 @@ impl Files {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
             let file = opened.map_err(Fault::io("opening", &path))?;
             let bytes = file.metadata().map_err(Fault::io("reading", &path))?.len();
-            self.open.insert(
-                log.clone(),
-                Open {
-                    file: BufWriter::new(file),
-                    bytes,
-                },
-            );
+            let mut file = BufWriter::new(file);
+            if bytes > 0 {
+                // Ends a line that a crash may have cut off; empty ones are not read.
+                file.write_all(b"\n").map_err(Fault::io("writing", &path))?;
+            }
+            self.open.insert(log.clone(), Open { file, bytes });
         }
         self.open
             .get_mut(log)

@@ -364,6 +364,14 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_line_that_a_crash_cut_off_takes_no_other_along() {
+        let (folder, logs) = logs(&LogsConfig::default());
+        std::fs::write(folder.path().join("a.jsonl"), "{\"at\":\"2026-").expect("written");
+        logs.writer("a").text(LogSource::Stdout, "whole");
+        assert_eq!(texts(&logs, &LogOptions::default()).await, ["whole"]);
+    }
+
+    #[tokio::test]
     async fn a_log_keeps_its_newest_lines_within_its_bytes() {
         let config = LogsConfig {
             log_bytes: 10_000,
