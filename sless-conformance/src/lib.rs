@@ -146,7 +146,7 @@ pub mod storage;
 pub mod validator;
 
 pub use clause::{Clause, Outcome, Violation};
-pub use fixture::{Fixture, FixtureCall, FixtureError, FixtureFunction};
+pub use fixture::{Fixture, FixtureCall, FixtureError, FixtureFunction, WriteLine};
 pub use harness::{CLAUSE_TIME_MAX, Harness};
 pub use volatile::Volatile;
 

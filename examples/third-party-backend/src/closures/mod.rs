@@ -26,6 +26,9 @@ use self::{call::Invoker, jobs::Job, log::Log};
 
 const BACKEND: &str = "closures";
 
+/// Writes a line to a function's log.
+pub type WriteLine = dyn Fn(LogSource, &str) + Send + Sync;
+
 /// One call of a function.
 pub struct Call {
     /// The request; for a job, a POST of its event.
@@ -35,7 +38,7 @@ pub struct Call {
     /// The function's environment.
     pub env: Arc<BTreeMap<String, String>>,
     /// Writes a line to the function's log.
-    pub log: Arc<dyn Fn(LogSource, &str) + Send + Sync>,
+    pub log: Arc<WriteLine>,
 }
 
 /// What a function raises: the name of the error, and its message.
