@@ -1,4 +1,4 @@
-//! The suite of [`Lease`](sless_core::Lease); its contract is `docs/contracts/lease.md`.
+//! The suite of [`Lease`]; its contract is `docs/contracts/lease.md`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The suite of [`Validator`](sless_core::Validator); its contract is `docs/contracts/validator.md`.
+//! The suite of [`Validator`]; its contract is `docs/contracts/validator.md`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The suite of [`Builder`](sless_core::Builder); its contract is `docs/contracts/builder.md`.
+//! The suite of [`Builder`]; its contract is `docs/contracts/builder.md`.
 
 mod contexts;
 mod crash;

@@ -1,4 +1,4 @@
-//! The suite of [`Catalog`](sless_core::Catalog); its contract is `docs/contracts/catalog.md`.
+//! The suite of [`Catalog`]; its contract is `docs/contracts/catalog.md`.
 
 mod concurrent;
 mod create;

@@ -1,4 +1,4 @@
-//! The suite of [`Dispatcher`](sless_core::Dispatcher); its contract is
+//! The suite of [`Dispatcher`]; its contract is
 //! `docs/contracts/dispatcher.md`.
 
 mod case;

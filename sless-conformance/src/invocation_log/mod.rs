@@ -1,4 +1,4 @@
-//! The suite of [`InvocationLog`](sless_core::InvocationLog); its contract is
+//! The suite of [`InvocationLog`]; its contract is
 //! `docs/contracts/invocation-log.md`.
 
 mod append;

@@ -1,4 +1,4 @@
-//! The suite of [`Scheduler`](sless_core::Scheduler); its contract is `docs/contracts/scheduler.md`.
+//! The suite of [`Scheduler`]; its contract is `docs/contracts/scheduler.md`.
 
 mod apply;
 mod call;

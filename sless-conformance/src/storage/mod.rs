@@ -1,4 +1,4 @@
-//! The suite of [`Storage`](sless_core::Storage); its contract is `docs/contracts/storage.md`.
+//! The suite of [`Storage`]; its contract is `docs/contracts/storage.md`.
 
 mod conditional;
 mod list;
