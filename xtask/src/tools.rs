@@ -27,7 +27,7 @@ const ARCHIVE_PROGRAMS: [(&str, &str); 3] = [
     ("bsdtar", "libarchive-tools"),
 ];
 
-/// A program from crates.io in an exact version, so that a new release breaks nobody's run.
+/// A published program in an exact version, so that a new release breaks nobody's run.
 #[derive(Debug)]
 pub(crate) struct CargoTool {
     name: &'static str,

@@ -139,7 +139,7 @@ fn names_registry(name: &str, line: &str) -> Option<&'static str> {
         }
         ".npmrc" if line.contains("registry") => Some("names a registry"),
         "Cargo.lock" if line.starts_with("source = ") && line != CRATES => {
-            Some("a package that is not from crates.io")
+            Some("a package that is not from the public registry")
         }
         "config.toml" if line.starts_with("[source") || line.starts_with("[registries") => {
             Some("names a registry")
