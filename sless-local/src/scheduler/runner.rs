@@ -379,7 +379,15 @@ impl Runner {
     /// Ends a crew behind the scenes, with its calls finished within the drain time.
     fn retire(&self, inner: &Arc<Inner>, crew: Arc<Crew>) {
         let patience = inner.drain(&crew.workload);
-        inner.tasks.spawn(async move { crew.end(patience).await });
+        let artifacts = inner.artifacts.clone();
+        inner.tasks.spawn(async move {
+            crew.end(patience).await;
+            drop(crew);
+            // Its build may have been forgotten while it still ran.
+            if let Err(error) = crate::blocking(move || artifacts.sweep()).await {
+                tracing::warn!(error = %error.chain(), "an artifact was not removed yet");
+            }
+        });
     }
 
     /// Ends everything of the function, and answers the process ids. No call begins any more.
