@@ -60,6 +60,7 @@ pub use page::{ListQuery, Page};
 pub use queue::{DeadLetter, Published, Purged, Redrive, Redriven};
 pub use receipt::{LeftItem, Receipt, RemovedItem};
 pub use trigger::{
-    CreateTrigger, CronPolicies, Delivery, MissedRuns, Overlap, PatchTrigger, Trigger, TriggerType,
+    CreateTrigger, CronPolicies, Delivery, MissedRuns, Overlap, PatchTrigger, QueueDeclare,
+    Trigger, TriggerType,
 };
 pub use upload::{SourceFile, UploadResult, UploadVerdict, VerdictOutcome};

@@ -49,6 +49,9 @@ pub struct CreateTrigger {
     /// The queue to consume; for type `event`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// What happens where the queue is not there; for type `event`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_declare: Option<QueueDeclare>,
     /// How messages are delivered; for type `event`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
@@ -96,6 +99,20 @@ pub enum Overlap {
     Skip,
     /// It is run beside the others.
     Allow,
+}
+
+/// What happens where the queue of a trigger is not there. One that is there is used as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum QueueDeclare {
+    /// It is made, durable, and replicated where the broker replicates queues. The default.
+    Quorum,
+    /// It is made, durable, on one node of the broker.
+    Classic,
+    /// It is waited for: the trigger is not connected until somebody else makes it.
+    Never,
 }
 
 /// How messages of a queue are delivered. What is left out has a default of the server.
@@ -162,6 +179,10 @@ pub struct PatchTrigger {
         deserialize_with = "not_null"
     )]
     pub queue: Option<String>,
+    /// What happens where the queue is not there.
+    #[serde(default, skip_serializing_if = "Field::is_absent")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueDeclare>))]
+    pub queue_declare: Field<QueueDeclare>,
     /// Replaces all delivery options.
     #[serde(default, skip_serializing_if = "Field::is_absent")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Delivery>))]
@@ -192,6 +213,9 @@ pub struct Trigger {
     pub policies: Option<CronPolicies>,
     /// The queue, for type `event`.
     pub queue: Option<String>,
+    /// What happens where the queue is not there, for type `event`.
+    #[serde(default)]
+    pub queue_declare: Option<QueueDeclare>,
     /// How messages are delivered, for type `event`.
     pub delivery: Option<Delivery>,
     /// Whether it acts now.

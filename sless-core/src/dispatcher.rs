@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     ChangeStream, Namespace, Receipt, Result,
-    resource::{DeliveryOptions, TriggerId},
+    resource::{DeliveryOptions, QueueDeclare, TriggerId},
 };
 
 /// Takes messages from queues and gives them to a sink.
@@ -100,6 +100,9 @@ pub struct Subscription {
     /// The name of the queue. A backend with one space of names for all namespaces, as a broker's
     /// virtual host, says so.
     pub queue: String,
+    /// What to do where the queue is not there. In a backend whose queues are there as soon as they
+    /// are named, as in memory, it makes no difference.
+    pub declare: QueueDeclare,
     /// How messages are delivered.
     pub delivery: DeliveryOptions,
 }
@@ -171,6 +174,9 @@ pub struct SubscriptionStatus {
     pub in_flight: u64,
     /// Messages that wait in the queue, where the backend can tell.
     pub waiting: Option<u64>,
+    /// A machine word where it is not connected, such as `queue_missing`; those that several backends
+    /// use stand in [`reason`](crate::reason).
+    pub reason: String,
     /// Why it is not connected, or what went wrong last.
     pub message: String,
 }

@@ -65,6 +65,10 @@ pub mod reason {
     pub const SCALED_TO_ZERO: &str = "scaled_to_zero";
     /// The function's http trigger is disabled.
     pub const TRIGGER_DISABLED: &str = "trigger_disabled";
+    /// Nothing connects the dispatcher with its queues now.
+    pub const DISCONNECTED: &str = "disconnected";
+    /// The trigger's queue is not there, and is not to be made.
+    pub const QUEUE_MISSING: &str = "queue_missing";
     /// The trigger's or job's function is not there.
     pub const FUNCTION_MISSING: &str = "function_missing";
     /// The job's function is not ready.

@@ -45,6 +45,7 @@ pub mod validator;
 mod body;
 mod digest;
 mod failure;
+mod log_tail;
 mod names;
 mod quantity;
 mod runtime;
@@ -74,13 +75,14 @@ pub use invocations::{
     Invocation, InvocationLog, InvocationPage, InvocationQuery, Origin, Retention,
 };
 pub use lease::{Grant, Lease};
+pub use log_tail::LogTail;
 pub use logs::{LogLine, LogOptions, LogSource, LogStream};
 pub use names::{NAME_MAX, Name, Namespace, derived};
 pub use quantity::Quantity;
 pub use resource::{
     DeliveryOptions, Function, FunctionId, FunctionJob, FunctionPhase, FunctionSpec, JobId,
-    JobPhase, JobSpec, Kind, Metadata, Object, ObjectKey, Resource, Trigger, TriggerId,
-    TriggerSpec, TriggerType, Uid, Version,
+    JobPhase, JobSpec, Kind, Metadata, Object, ObjectKey, QueueDeclare, Resource, Trigger,
+    TriggerId, TriggerSpec, TriggerType, Uid, Version,
 };
 pub use runtime::{Language, Runtime, RuntimeInfo, RuntimeVersions};
 pub use scheduler::{

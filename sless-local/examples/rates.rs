@@ -183,6 +183,7 @@ async fn queue(local: &Local) -> Result<()> {
             trigger: trigger.clone(),
             generation: 1,
             queue,
+            declare: sless_core::QueueDeclare::default(),
             delivery,
         };
         let sink = Arc::new(Count::default());
@@ -211,12 +212,15 @@ async fn invocations(local: &Local) -> Result<()> {
         function: function.clone(),
         origin: Origin::Http,
         cause: None,
+        caller: None,
         attempt: 1,
         started_at: now,
         duration: Duration::from_millis(1),
         status: 200,
         error: None,
+        request_bytes: 100,
         response_bytes: 100,
+        log_tail: None,
     };
     let begun = Instant::now();
     for batch in 0..RECORDS / 500 {

@@ -116,6 +116,7 @@ impl<'a> Case<'a> {
             trigger,
             generation: 1,
             queue: queue.to_owned(),
+            declare: sless_core::QueueDeclare::default(),
             delivery,
         })
     }

@@ -210,6 +210,7 @@ impl Engine {
             trigger: id,
             generation: trigger.metadata.generation,
             queue: trigger.spec.queue.clone().unwrap_or_default(),
+            declare: trigger.spec.queue_declare.unwrap_or_default(),
             delivery,
         };
         self.subscribed()
@@ -222,7 +223,10 @@ impl Engine {
         status.connected = Some(seen.connected);
         if !seen.connected {
             status.active = false;
-            "disconnected".clone_into(&mut status.reason);
+            status.reason = match seen.reason {
+                word if word.is_empty() => reason::DISCONNECTED.to_owned(),
+                word => word,
+            };
             status.message = seen.message;
         }
         self.write_trigger(&trigger, status).await?;

@@ -12,7 +12,9 @@ mod trigger;
 pub use function::{Function, FunctionPhase, FunctionSpec, FunctionStatus, Verification};
 pub use job::{FunctionJob, JobPhase, JobSpec, JobStatus};
 pub use meta::{Condition, FunctionId, JobId, Metadata, ObjectKey, TriggerId, Uid, Version};
-pub use trigger::{DeliveryOptions, Trigger, TriggerSpec, TriggerStatus, TriggerType};
+pub use trigger::{
+    DeliveryOptions, QueueDeclare, Trigger, TriggerSpec, TriggerStatus, TriggerType,
+};
 
 use std::{fmt, str::FromStr};
 

@@ -77,6 +77,9 @@ pub struct TriggerSpec {
     /// The name of the queue (type event).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// What happens where the queue is not there (type event).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_declare: Option<QueueDeclare>,
     /// How messages are delivered (type event).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryOptions>,
@@ -99,6 +102,7 @@ impl TriggerSpec {
             time_zone: None,
             policies: None,
             queue: None,
+            queue_declare: None,
             delivery: None,
         }
     }
@@ -146,6 +150,11 @@ impl TriggerSpec {
             ("time_zone", self.time_zone.is_some(), TriggerType::Cron),
             ("policies", self.policies.is_some(), TriggerType::Cron),
             ("queue", self.queue.is_some(), TriggerType::Event),
+            (
+                "queue_declare",
+                self.queue_declare.is_some(),
+                TriggerType::Event,
+            ),
             ("delivery", self.delivery.is_some(), TriggerType::Event),
         ];
         if let Some((field, ..)) = fields.iter().find(|(_, set, of)| *set && *of != self.kind) {
@@ -181,6 +190,31 @@ fn missing(field: &str, kind: TriggerType) -> Error {
         kind.as_str()
     ))
     .with_reason("field_missing")
+}
+
+/// What happens where the queue of a trigger is not there. One that is there is used as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum QueueDeclare {
+    /// It is made, durable, and replicated where the broker replicates queues.
+    #[default]
+    Quorum,
+    /// It is made, durable, on one node of the broker.
+    Classic,
+    /// It is waited for: the trigger is not connected until somebody else makes it.
+    Never,
+}
+
+impl QueueDeclare {
+    /// The choice as it stands in a spec.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quorum => "quorum",
+            Self::Classic => "classic",
+            Self::Never => "never",
+        }
+    }
 }
 
 /// How the messages of a queue are delivered.

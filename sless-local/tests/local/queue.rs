@@ -71,6 +71,7 @@ fn subscription(in_flight: u32, prefetch: u32) -> Subscription {
         trigger: trigger("t"),
         generation: 1,
         queue: "q".to_owned(),
+        declare: sless_core::QueueDeclare::default(),
         delivery: DeliveryOptions {
             in_flight,
             prefetch,

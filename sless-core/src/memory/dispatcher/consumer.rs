@@ -40,6 +40,7 @@ impl Counters {
             dead_lettered: read(&self.dead_lettered),
             in_flight: read(&self.in_flight),
             waiting: None,
+            reason: String::new(),
             message: lock(&self.message).clone(),
         }
     }

@@ -55,6 +55,7 @@ fn subscription(generation: i64) -> Subscription {
         trigger,
         generation,
         queue: "q".to_owned(),
+        declare: crate::QueueDeclare::default(),
         delivery: DeliveryOptions::default(),
     }
 }

@@ -141,6 +141,7 @@ fn subscription() -> Subscription {
         trigger: trigger(),
         generation: 1,
         queue: "q".to_owned(),
+        declare: sless_core::QueueDeclare::default(),
         delivery,
     }
 }
@@ -165,12 +166,15 @@ fn record(number: u64) -> Invocation {
         function: name("f"),
         origin: Origin::Event,
         cause: None,
+        caller: None,
         attempt: 1,
         started_at: jiff::Timestamp::from_second(number as i64).expect("in range"),
         duration: Duration::from_millis(1),
         status: 200,
         error: None,
+        request_bytes: 1,
         response_bytes: 1,
+        log_tail: Some("a line\n".to_owned()),
     }
 }
 

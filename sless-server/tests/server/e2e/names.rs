@@ -19,6 +19,7 @@ fn trigger(name: &str, function: &str) -> CreateTrigger {
         time_zone: None,
         policies: None,
         queue: None,
+        queue_declare: None,
         delivery: None,
     }
 }
