@@ -13,6 +13,7 @@
 
 mod process;
 mod report;
+mod services;
 mod steps;
 mod tools;
 mod workspace;
@@ -40,6 +41,23 @@ enum Command {
     Test(TestArgs),
     /// Install the programs that the steps of `test` need, and nothing else.
     Tools,
+    /// Start or end the services that tests need, to run some of the tests by hand.
+    #[command(subcommand)]
+    Services(Services),
+}
+
+#[derive(Debug, Subcommand)]
+enum Services {
+    /// Start them, and print what tests need: `eval "$(cargo xtask services up s3)"`.
+    Up {
+        /// Folders of testing/; all where none is given.
+        names: Vec<String>,
+    },
+    /// End them, and remove their state.
+    Down {
+        /// Folders of testing/; all where none is given.
+        names: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -92,6 +110,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 tool.ensure(&mut shell)?;
             }
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Services(Services::Up { names }) => {
+            services::up(&workspace, &names).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Services(Services::Down { names }) => {
+            services::down(&workspace, &names).map(|()| ExitCode::SUCCESS)
         }
     }
 }

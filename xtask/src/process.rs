@@ -5,7 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt,
     fs::File,
-    io::{self, IsTerminal as _, Read as _, Write as _},
+    io::{self, IsTerminal as _, Read as _, Seek as _, Write as _},
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{
@@ -144,6 +144,8 @@ pub(crate) struct Shell {
     log: File,
     deadline: Instant,
     limit: Duration,
+    variables: Vec<(String, String)>,
+    heeds_interrupts: bool,
 }
 
 impl Shell {
@@ -158,7 +160,21 @@ impl Shell {
             log,
             deadline: Instant::now() + limit,
             limit,
+            variables: vec![],
+            heeds_interrupts: true,
         })
+    }
+
+    /// Sets variables for every program.
+    pub(crate) fn with_variables(mut self, variables: &[(String, String)]) -> Self {
+        self.variables.extend_from_slice(variables);
+        self
+    }
+
+    /// Lets programs run to their end, also while the rest is being stopped.
+    pub(crate) fn ignoring_interrupts(mut self) -> Self {
+        self.heeds_interrupts = false;
+        self
     }
 
     /// Writes a line to the terminal and the log.
@@ -168,14 +184,35 @@ impl Shell {
 
     /// Runs a program; fails unless it exits with 0 within its limit and leaves nothing running.
     pub(crate) fn run(&mut self, command: &Command) -> Result<()> {
+        self.run_into(command, None)
+    }
+
+    /// The same, and answers with what the program wrote to its standard output.
+    pub(crate) fn run_for_answer(&mut self, command: &Command) -> Result<String> {
+        let mut answer = tempfile::tempfile().context("cannot make a file for the output")?;
+        self.run_into(command, Some(answer.try_clone()?))?;
+        let mut text = String::new();
+        answer.rewind()?;
+        answer
+            .read_to_string(&mut text)
+            .with_context(|| format!("`{command}` answered with something that is not UTF-8"))?;
+        Ok(text)
+    }
+
+    fn run_into(&mut self, command: &Command, output: Option<File>) -> Result<()> {
         self.say(format_args!("$ {command}"));
         let (reader, writer) = io::pipe().context("cannot open a pipe")?;
         let mut child = {
             let mut std = command.to_std();
+            std.envs(self.variables.iter().cloned());
             if io::stdout().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
                 std.env("CARGO_TERM_COLOR", "always");
             }
-            std.stdout(writer.try_clone()?).stderr(writer);
+            match output {
+                Some(file) => std.stdout(file),
+                None => std.stdout(writer.try_clone()?),
+            };
+            std.stderr(writer);
             // Its own group, so that all that it starts can be ended with it.
             let mut wrapped = CommandWrap::from(std);
             #[cfg(unix)]
@@ -254,7 +291,7 @@ impl Shell {
                 }
                 _ => {}
             }
-            if interrupted() {
+            if self.heeds_interrupts && interrupted() {
                 bail!("interrupted");
             }
             if Instant::now() > deadline {

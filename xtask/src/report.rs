@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{self, Shell},
+    services::{self, Running},
     steps::{Outcome, STEPS, Step},
     workspace::Workspace,
 };
@@ -70,6 +71,7 @@ impl Plan {
         let began = Instant::now();
         let mut lines = vec![];
         let mut failed = vec![];
+        let mut services = None;
         for step in &self.steps {
             let stopped = (!failed.is_empty() && !self.keep_going) || process::interrupted();
             if stopped {
@@ -79,14 +81,17 @@ impl Plan {
             println!("\n==> {}: {}", step.name, step.about);
             let started = Instant::now();
             let log = workspace.log(step.name);
-            let result = Shell::new(log.clone(), step.limit)
-                .and_then(|mut shell| (step.run)(workspace, &mut shell));
+            let result = services_for(step, workspace, &mut services).and_then(|variables| {
+                let mut shell = Shell::new(log.clone(), step.limit)?.with_variables(variables);
+                (step.run)(workspace, &mut shell)
+            });
             if let Err(error) = &result {
                 println!("==> {} failed: {error:#}", step.name);
                 failed.push((step.name, log));
             }
             lines.push(Line::new(step, started.elapsed(), result));
         }
+        drop(services);
         if self.keep_going {
             for (name, log) in &failed {
                 show_end(name, log);
@@ -99,6 +104,21 @@ impl Plan {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What the services say that this step needs; they are started with the first step that asks.
+fn services_for<'a>(
+    step: &Step,
+    workspace: &Workspace,
+    services: &'a mut Option<Running>,
+) -> Result<&'a [(String, String)]> {
+    if !step.services {
+        return Ok(&[]);
+    }
+    if services.is_none() {
+        *services = Some(services::start_all(workspace)?);
+    }
+    Ok(services.as_ref().map_or(&[], Running::variables))
 }
 
 impl Line {

@@ -54,6 +54,12 @@ impl Workspace {
             .with_context(|| format!("the workspace has no member named {name}"))
     }
 
+    /// Where a chore keeps what it needs until it ends.
+    pub(crate) fn state(&self, chore: &str) -> PathBuf {
+        let folder = self.metadata.target_directory.join("xtask").join("state");
+        folder.join(chore).into_std_path_buf()
+    }
+
     /// Where the output of a step is kept until its next run.
     pub(crate) fn log(&self, step: &str) -> PathBuf {
         let folder = self.metadata.target_directory.join("xtask");
