@@ -1,10 +1,9 @@
 //! From settings to a running server.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use sless_core::{Options, Retention, Roles, Sless, source::SourceLimits};
-use sless_local::{Local, LocalConfig};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -12,6 +11,7 @@ use crate::{
     auth::{
         AuthMode, Authenticator, Hs256Key, Jwks, JwksConfig, JwksError, KeyFileError, TokenLimits,
     },
+    backends::{self, Assembled},
     metrics::Metrics,
     routes, serve,
     settings::{AuthKind, AuthSettings, Limits, Role, Settings},
@@ -43,7 +43,7 @@ pub enum StartError {
 /// A server that has its backends and its listener, and takes requests once it is run.
 #[derive(Debug)]
 pub struct App {
-    local: Local,
+    assembled: Assembled,
     sless: Sless,
     state: AppState,
     router: Router,
@@ -63,19 +63,17 @@ impl App {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let authenticator = authenticator(&settings.auth, &settings.limits)?;
         authenticator.prepare().await;
-        let local = Local::open(local_config(settings)).await?;
-        for sentence in local.missing().await {
-            tracing::warn!("{sentence}");
-        }
+        let assembled = backends::open(settings).await?;
         let metrics = Metrics::new();
         let mut options = options(settings, &metrics);
         if address.port() == 0 && settings.external_url == format!("http://{address}") {
             // Only now is it known which port the system gave.
             options.external_url = format!("http://{}", listener.local_addr().map_err(failed)?);
         }
-        let sless = Sless::with_options(local.backends(), options)?;
+        let sless = Sless::with_options(assembled.backends.clone(), options)?;
         let limits = settings.limits.clone();
-        let state = AppState::new(sless.clone(), Arc::new(authenticator), limits, metrics);
+        let state = AppState::new(sless.clone(), Arc::new(authenticator), limits, metrics)
+            .with_parts(assembled.parts().into());
         let router = if settings.has_role(Role::Api) {
             routes::router(state.clone())
         } else {
@@ -83,7 +81,7 @@ impl App {
         };
         let config = ServeConfig::new(&settings.limits, settings.drain_timeout);
         Ok(Self {
-            local,
+            assembled,
             sless,
             state,
             router,
@@ -111,7 +109,7 @@ impl App {
     /// What [`serve`] says.
     pub async fn run(self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self {
-            local,
+            assembled,
             sless,
             state,
             router,
@@ -129,18 +127,9 @@ impl App {
             tracing::warn!(limit = ?config.drain_timeout, "requests were cut off");
         }
         sless.shutdown().await;
-        local.shutdown().await;
+        assembled.shutdown().await;
         served.map(drop)
     }
-}
-
-fn local_config(settings: &Settings) -> LocalConfig {
-    let mut config = LocalConfig::new(&settings.data_dir);
-    config.tools.clone_from(&settings.tools);
-    let drain = u64::try_from(settings.drain_timeout.as_millis()).unwrap_or(u64::MAX);
-    config.scheduler.drain_ms = drain;
-    config.queue.drain_ms = drain;
-    config
 }
 
 /// What an uploaded zip may hold, under these limits.
@@ -163,6 +152,11 @@ fn options(settings: &Settings, metrics: &Metrics) -> Options {
     options.external_url.clone_from(&settings.external_url);
     options.source_limits = source_limits(limits);
     options.uploads_at_once = limits.uploads;
+    options.validation = settings.validation.policy;
+    if let Some(llm) = &settings.services.llm {
+        // The model's own time ends first, and says more.
+        options.validation_timeout = llm.timeout + Duration::from_secs(1);
+    }
     options.drain = settings.drain_timeout;
     options.retention = Retention {
         max_age: limits.invocations_kept_for,

@@ -14,6 +14,7 @@ pub mod settings;
 pub mod telemetry;
 
 mod app;
+mod backends;
 mod convert;
 mod routes;
 mod serve;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use sless_core::Sless;
 
-use crate::{auth::SharedAuthenticator, metrics::Metrics, settings::Limits};
+use crate::{auth::SharedAuthenticator, backends::Part, metrics::Metrics, settings::Limits};
 
 /// What all routes share. Clones are the same.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct AppState {
     pub limits: Arc<Limits>,
     /// What `/metrics` shows.
     pub metrics: Metrics,
+    /// What the server stands on, for `/readyz`.
+    pub(crate) parts: Arc<[Arc<dyn Part>]>,
     draining: Arc<AtomicBool>,
 }
 
@@ -36,8 +38,16 @@ impl AppState {
             authenticator,
             limits: Arc::new(limits),
             metrics,
+            parts: Arc::default(),
             draining: Arc::default(),
         }
+    }
+
+    /// With what `/readyz` is to tell of.
+    #[must_use]
+    pub(crate) fn with_parts(mut self, parts: Arc<[Arc<dyn Part>]>) -> Self {
+        self.parts = parts;
+        self
     }
 
     /// From now on `/readyz` says no, so that nothing new is sent here.

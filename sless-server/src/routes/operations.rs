@@ -1,6 +1,6 @@
 //! Operations: health, readiness, metrics, the OpenAPI document.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -57,7 +57,7 @@ pub(super) fn complete(document: &mut OpenApi) {
 #[derive(Debug, Serialize)]
 struct Readiness {
     ready: bool,
-    parts: BTreeMap<&'static str, &'static str>,
+    parts: BTreeMap<&'static str, Cow<'static, str>>,
 }
 
 pub(super) fn router(document: Document) -> Router<AppState> {
@@ -74,13 +74,19 @@ pub(super) fn router(document: Document) -> Router<AppState> {
 
 async fn ready(State(state): State<AppState>) -> Response {
     let health = state.sless.health();
-    let word = |well: bool, otherwise| if well { "ok" } else { otherwise };
-    let parts = BTreeMap::from([
+    let word = |well: bool, otherwise| Cow::Borrowed(if well { "ok" } else { otherwise });
+    let mut parts = BTreeMap::from([
         ("catalog", word(health.catalog, "not read yet, or lost")),
         ("engine", word(health.accepting, "shutting down")),
         ("server", word(!state.is_draining(), "draining")),
     ]);
-    let ready = health.is_ready() && !state.is_draining();
+    let mut ready = health.is_ready() && !state.is_draining();
+    for part in state.parts.iter() {
+        let found = part.state();
+        ready &= found.is_ok() || !part.is_vital();
+        let told = found.map_or_else(Cow::Owned, |()| Cow::Borrowed("ok"));
+        parts.insert(part.name(), told);
+    }
     let status = if ready {
         StatusCode::OK
     } else {

@@ -50,9 +50,15 @@ pub const BACKENDS: &[BackendFeature] = &[
     },
     BackendFeature {
         feature: "llm",
-        built_in: false,
+        built_in: cfg!(feature = "llm"),
         what: "the LLM validator",
-        asked_by: &["LLM_ENDPOINT", "LLM_API_KEY", "LLM_PROMPT_FILE"],
+        asked_by: &[
+            "LLM_ENDPOINT",
+            "LLM_MODEL",
+            "LLM_CANARY",
+            "LLM_API_KEY",
+            "LLM_PROMPT_FILE",
+        ],
     },
     BackendFeature {
         feature: "otel",
@@ -89,7 +95,4 @@ pub(super) fn check(reader: &mut Reader<'_>) {
             );
         }
     }
-    // Of a backend that is left out, what does not ask for it is still checked.
-    let _ = reader.value("LLM_ENABLED", parse::boolean);
-    let _ = reader.value("LLM_TIMEOUT", parse::duration);
 }

@@ -15,7 +15,9 @@ mod help;
 mod limits;
 mod parse;
 mod reader;
+mod services;
 mod source;
+mod validation;
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +29,9 @@ pub use features::{BACKENDS, BackendFeature};
 pub use help::help;
 pub use limits::Limits;
 pub use parse::{AuthKind, BackendKind, LogFormat, Role};
+pub use services::{Canary, KubernetesSettings, LlmSettings, S3Settings, Services};
 pub use source::{Origin, Sources};
+pub use validation::ValidationSettings;
 
 use reader::Reader;
 use sless_local::ToolsConfig;
@@ -54,6 +58,10 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// The named limits.
     pub limits: Limits,
+    /// The services in the place of what the base has.
+    pub services: Services,
+    /// Who looks at uploads beside a model, and what becomes of verdicts.
+    pub validation: ValidationSettings,
     /// Where interpreters are looked for, and what pip and npm are told: from the environment.
     pub tools: ToolsConfig,
     /// What is not wrong but deserves a look, as sentences.
@@ -165,6 +173,8 @@ fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
     let otlp_endpoint = reader.optional("SLESS_OTLP_ENDPOINT", parse::url);
     let drain_timeout = reader.value("SLESS_DRAIN_TIMEOUT", parse::duration);
     let limits = Limits::read(reader);
+    let services = services::read(reader);
+    let validation = validation::read(reader);
     features::check(reader);
     if let (Ok(AuthKind::Jwks), Ok(None)) = (&kind, &jwks_url) {
         reader.missing("SLESS_JWKS_URL", "since SLESS_AUTH is jwks");
@@ -191,6 +201,8 @@ fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
         },
         drain_timeout: drain_timeout?,
         limits: limits?,
+        services: services?,
+        validation: validation?,
         tools: reader.tools(),
         warnings,
         shown,

@@ -1,0 +1,78 @@
+//! From settings to backends: a base that has all of them, and services put in the place of some.
+//!
+//! The base is chosen by `SLESS_BACKEND`. Each service that a setting names then replaces what the
+//! base has of its kind, so that any mix works. A service is one file here, behind its cargo
+//! feature, with one function `put_in(settings, &mut Assembled)` that is called from [`open`]: it
+//! does nothing where its setting is absent, else connects, puts its trait object into
+//! [`Assembled::backends`], and adds a [`Part`] where it has something to tell or to end.
+
+#[cfg(feature = "llm")]
+mod llm;
+mod local;
+mod validation;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use sless_core::Backends;
+
+use crate::{StartError, settings::Settings};
+
+/// What was opened, as one thing to run on and to close.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    /// What the engine stands on.
+    pub(crate) backends: Backends,
+    /// What is told of and closed, in the order in which it was opened.
+    parts: Vec<Arc<dyn Part>>,
+}
+
+/// A base or a service that was opened.
+#[async_trait]
+pub(crate) trait Part: fmt::Debug + Send + Sync {
+    /// What `/readyz` calls it.
+    fn name(&self) -> &'static str;
+
+    /// Whether it works now; if not, a sentence. Answers at once, from what is known.
+    fn state(&self) -> Result<(), String>;
+
+    /// Whether the process is of no use while this does not work, so that `/readyz` is 503. Where it
+    /// is not, `/readyz` tells and stays 200: functions can be called without a broker.
+    fn is_vital(&self) -> bool;
+
+    /// Ends it, after the engine.
+    async fn shutdown(&self);
+}
+
+impl Assembled {
+    fn new(backends: Backends) -> Self {
+        Self {
+            backends,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Adds what is to be told of and closed.
+    fn add(&mut self, part: impl Part + 'static) {
+        self.parts.push(Arc::new(part));
+    }
+
+    /// What is told of.
+    pub(crate) fn parts(&self) -> &[Arc<dyn Part>] {
+        &self.parts
+    }
+
+    /// Closes what was opened, the last first.
+    pub(crate) async fn shutdown(&self) {
+        for part in self.parts.iter().rev() {
+            part.shutdown().await;
+        }
+    }
+}
+
+/// Opens what the settings ask for.
+pub(crate) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
+    let mut opened = local::open(settings).await?;
+    validation::put_in(settings, &mut opened)?;
+    Ok(opened)
+}
