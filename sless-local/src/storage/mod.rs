@@ -1,22 +1,16 @@
 //! [`LocalStorage`]: objects as files.
 
-mod layout;
-mod object_store;
-
 use std::{fs, io, path::Path};
 
-use ::object_store::local::LocalFileSystem;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use object_store::local::LocalFileSystem;
 use sless_core::{
     ByteStream, Fetched, GetOptions, ObjectInfo, PutOptions, Result, Storage, StorageCapabilities,
     StorageKey, Stored,
 };
+use sless_object_store::{FileLayout, ObjectStoreOptions, ObjectStoreStorage, STAGING};
 
-use self::{
-    layout::FileLayout,
-    object_store::{ObjectStoreOptions, ObjectStoreStorage},
-};
 use crate::{
     StorageConfig,
     data_dir::DataDir,
@@ -41,22 +35,23 @@ impl LocalStorage {
             .map_err(|error| Fault::io("opening", &root)(error.into()))?
             .with_fsync(true)
             .with_automatic_cleanup(true);
-        let options = ObjectStoreOptions {
-            backend: BACKEND,
-            object_bytes: config.object_bytes,
-            part_bytes: config.part_bytes,
-            list_objects: config.list_objects,
-            if_absent: true,
-            content_type: false,
-        };
-        Ok(Self(ObjectStoreStorage::new(store, options, FileLayout)))
+        let mut options = ObjectStoreOptions::default();
+        options.backend = BACKEND;
+        options.object_bytes = config.object_bytes;
+        options.part_bytes = config.part_bytes;
+        options.list_objects = config.list_objects;
+        options.if_absent = true;
+        options.whole_seconds = false;
+        Ok(Self(ObjectStoreStorage::with_layout(
+            store, options, FileLayout,
+        )))
     }
 }
 
 /// Removes the files of interrupted bodies: all whose name has the mark of the store's unfinished
 /// files, which no key's file has, and all of the folder for staging.
 fn sweep(root: &Path) -> Result<(), Fault> {
-    let staging = root.join(object_store::STAGING);
+    let staging = root.join(STAGING);
     match fs::remove_dir_all(&staging) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(Fault::io("removing", &staging)(error));

@@ -25,12 +25,30 @@ const LAYERS: &[(&str, May)] = &[
     ("sless-api", May::Use(&[])),
     ("sless-runtime", May::Use(&["sless-core"])),
     ("sless-conformance", May::Use(&["sless-core"])),
-    ("sless-local", May::Use(&["sless-core", "sless-runtime"])),
+    ("sless-object-store", May::Use(&["sless-core"])),
+    (
+        "sless-local",
+        May::Use(&["sless-core", "sless-runtime", "sless-object-store"]),
+    ),
     ("sless-s3", May::Use(&["sless-core"])),
     ("sless-k8s", May::Use(&["sless-core"])),
     ("sless-amqp", May::Use(&["sless-core"])),
+    ("sless-postgres", May::Use(&["sless-core"])),
     ("sless-validator", May::Use(&["sless-core"])),
-    ("sless-cli", May::Use(&["sless-api"])),
+    ("sless-source", May::Use(&["sless-core", "sless-api"])),
+    (
+        "sless-cli",
+        May::Use(&["sless-core", "sless-api", "sless-source"]),
+    ),
+    // A library of its own, which knows nothing of sless.
+    ("tfplugin", May::Use(&[])),
+    ("tfplugin-acceptance", May::Use(&["tfplugin"])),
+    // Core for the rules that names, schedules and sources follow: what a plan lets pass, the server
+    // takes, and the digest of a folder is the one that the server answers.
+    (
+        "terraform-provider-sless",
+        May::Use(&["sless-api", "sless-core", "sless-source", "tfplugin"]),
+    ),
     ("sless-server", May::UseAll),
     ("sless-examples", May::UseAll),
     ("sless-benches", May::UseAll),

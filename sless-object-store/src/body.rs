@@ -11,17 +11,17 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::{GetResult, GetResultPayload};
 use sless_core::{ByteStream, Error, ErrorKind};
 
-use super::fault;
+use crate::fault::body_fault;
 
 /// How many bytes of a file are read at once.
 const FILE_CHUNK: u64 = 256 * 1024;
 
 /// The bytes of an answer. A store that gives a file is read in larger pieces than it would read itself.
-pub(super) fn body_of(found: GetResult) -> ByteStream {
+pub(crate) fn body_of(found: GetResult) -> ByteStream {
     let range = found.range.clone();
     match found.payload {
         GetResultPayload::File(file, _) => read_file(file, range),
-        GetResultPayload::Stream(stream) => stream.map_err(fault).boxed(),
+        GetResultPayload::Stream(stream) => stream.map_err(body_fault).boxed(),
     }
 }
 
@@ -53,7 +53,7 @@ fn ended(cause: tokio::task::JoinError) -> Error {
 }
 
 /// Passes a body on, and ends it in `Interrupted` if it is shorter than it should be.
-pub(super) fn whole(body: ByteStream, expected: u64) -> ByteStream {
+pub(crate) fn whole(body: ByteStream, expected: u64) -> ByteStream {
     stream::try_unfold((body, expected), |(mut body, left)| async move {
         match body.try_next().await? {
             Some(chunk) => {

@@ -1,10 +1,4 @@
-//! [`ObjectStoreStorage`]: a [`Storage`] on any `object_store`.
-//!
-//! Nothing in this folder depends on the data folder: it can move to a crate of its own when a second
-//! backend needs it.
-
-mod body;
-mod parts;
+//! [`ObjectStoreStorage`].
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,56 +11,61 @@ use object_store::{
     PutOptions as StorePut, PutPayload, path::Path,
 };
 use sless_core::{
-    ByteStream, Error, ErrorKind, Fetched, GetOptions, ObjectInfo, PutMode, PutOptions, Result,
+    ByteStream, Error, Fetched, GetOptions, ObjectInfo, PutMode, PutOptions, Result, Retry,
     Storage, StorageCapabilities, StorageKey, Stored,
 };
 
-use self::{
+use crate::{
+    KeyLayout, Layout, ObjectStoreOptions,
     body::{body_of, whole},
+    fault::fault,
     parts::Parts,
 };
-use super::layout::Layout;
 
-/// Where bodies wait that are too long for one request and must not replace anything.
-pub(super) const STAGING: &str = ",staging";
-
-/// What a store can do, and the limits of [`ObjectStoreStorage`].
-#[derive(Clone, Debug)]
-pub(crate) struct ObjectStoreOptions {
-    /// The name of the backend in errors.
-    pub(crate) backend: &'static str,
-    /// The longest object, in bytes.
-    pub(crate) object_bytes: u64,
-    /// How many bytes of a body are held in memory before they are sent. A body of no more is one
-    /// request, a longer one is sent in parts of this size.
-    pub(crate) part_bytes: usize,
-    /// The most objects of one listing.
-    pub(crate) list_objects: usize,
-    /// Whether the store can refuse to replace an object.
-    pub(crate) if_absent: bool,
-    /// Whether the store keeps media types.
-    pub(crate) content_type: bool,
-}
+/// Where bodies wait that are too long for one request and must not replace anything: a folder of the
+/// store that no key is in. What a crash leaves there may be removed while no put is under way.
+pub const STAGING: &str = ",staging";
 
 /// A [`Storage`] on any `object_store`.
 ///
-/// A long body that must not replace anything is first put beside, whole, and then moved to its place
-/// if nothing is there.
+/// A body of no more than [`part_bytes`](ObjectStoreOptions::part_bytes) is one request, a longer one a
+/// multipart upload. A long body that must not replace anything is first put beside, whole, and then
+/// moved to its place if nothing is there.
+///
+/// A put that fails aborts its upload. One that is dropped cannot: a store on the network then keeps
+/// the parts, which nobody sees, until a rule of the store removes them (files are removed at once).
+/// Set up such a rule, as every program that uploads to it needs it.
 #[derive(Debug)]
-pub(crate) struct ObjectStoreStorage<S> {
+pub struct ObjectStoreStorage<S> {
     store: Arc<S>,
     options: ObjectStoreOptions,
     layout: Arc<dyn Layout>,
 }
 
 impl<S: ObjectStore> ObjectStoreStorage<S> {
-    /// A storage on this store.
-    pub(crate) fn new(store: S, options: ObjectStoreOptions, layout: impl Layout) -> Self {
+    /// A storage on this store, in which each object is found under its own key.
+    pub fn new(store: S, options: ObjectStoreOptions) -> Self {
+        Self::with_layout(store, options, KeyLayout)
+    }
+
+    /// A storage on this store, with places of its own for the keys. Files need
+    /// [`FileLayout`](crate::FileLayout).
+    pub fn with_layout(store: S, options: ObjectStoreOptions, layout: impl Layout) -> Self {
         Self {
             store: Arc::new(store),
             options,
             layout: Arc::new(layout),
         }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    #[cfg(feature = "presign")]
+    pub(crate) fn place(&self, key: &StorageKey) -> Path {
+        self.layout.place(key)
     }
 
     async fn store_body(
@@ -183,11 +182,15 @@ impl<S: ObjectStore> ObjectStoreStorage<S> {
         range: Option<Range<u64>>,
     ) -> Result<Fetched> {
         let options = StoreGet {
-            range: range.map(GetRange::Bounded),
+            range: range.map(|range| match i64::try_from(range.end) {
+                Ok(_) => GetRange::Bounded(range),
+                // Some services count with a sign.
+                Err(_) => GetRange::Offset(range.start),
+            }),
             ..StoreGet::default()
         };
         let found = self.store.get_opts(place, options).await.map_err(fault)?;
-        let info = info(key.clone(), &found.meta);
+        let info = self.info(key.clone(), &found.meta);
         let expected = found.range.end - found.range.start;
         let body = whole(body_of(found), expected);
         Ok(Fetched { info, body })
@@ -207,7 +210,17 @@ impl<S: ObjectStore> Storage for ObjectStoreStorage<S> {
         options: &PutOptions,
     ) -> Result<Stored> {
         let stored = self.store_body(key, body, options).await;
-        stored.map_err(|error| self.named(error, "storage.put", key))
+        stored.map_err(|error| {
+            // There is nothing to find in a put: what is not there is the bucket.
+            let error = match error.is_not_found() {
+                true => Error::unavailable("the store's bucket is not there")
+                    .with_reason("bucket_missing")
+                    .with_retry(Retry::Never)
+                    .with_source(error),
+                false => error,
+            };
+            self.named(error, "storage.put", key)
+        })
     }
 
     async fn get(&self, key: &StorageKey, options: &GetOptions) -> Result<Fetched> {
@@ -217,7 +230,9 @@ impl<S: ObjectStore> Storage for ObjectStoreStorage<S> {
 
     async fn head(&self, key: &StorageKey) -> Result<ObjectInfo> {
         let found = self.store.head(&self.layout.place(key)).await;
-        let found = found.map(|meta| info(key.clone(), &meta)).map_err(fault);
+        let found = found
+            .map(|meta| self.info(key.clone(), &meta))
+            .map_err(fault);
         found.map_err(|error| self.named(error, "storage.head", key))
     }
 
@@ -245,7 +260,12 @@ impl<S: ObjectStore> Storage for ObjectStoreStorage<S> {
             Some(Err(_)) => return stream::empty().boxed(),
         };
         let (store, layout) = (self.store.clone(), self.layout.clone());
-        let (limit, backend) = (self.options.list_objects, self.options.backend);
+        let ObjectStoreOptions {
+            list_objects: limit,
+            backend,
+            whole_seconds,
+            ..
+        } = self.options;
         let prefix = prefix.to_owned();
         let sorted = async move {
             let mut found = Vec::new();
@@ -258,7 +278,7 @@ impl<S: ObjectStore> Storage for ObjectStoreStorage<S> {
                 if found.len() == limit {
                     return Err(Error::limit("list_objects", limit, "objects"));
                 }
-                found.push(info(key, &meta));
+                found.push(info(key, &meta, whole_seconds));
             }
             found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
             Ok(stream::iter(found.into_iter().map(Ok)))
@@ -271,7 +291,11 @@ impl<S: ObjectStore> Storage for ObjectStoreStorage<S> {
 }
 
 impl<S> ObjectStoreStorage<S> {
-    fn named(&self, error: Error, operation: &'static str, key: &StorageKey) -> Error {
+    fn info(&self, key: StorageKey, meta: &ObjectMeta) -> ObjectInfo {
+        info(key, meta, self.options.whole_seconds)
+    }
+
+    pub(crate) fn named(&self, error: Error, operation: &'static str, key: &StorageKey) -> Error {
         error.during(operation).on(key).at(self.options.backend)
     }
 }
@@ -291,11 +315,12 @@ async fn send_parts(
     upload.complete().await.map_err(fault).map(drop)
 }
 
-fn info(key: StorageKey, meta: &ObjectMeta) -> ObjectInfo {
+fn info(key: StorageKey, meta: &ObjectMeta, whole_seconds: bool) -> ObjectInfo {
     let (seconds, nanoseconds) = (
         meta.last_modified.timestamp(),
         meta.last_modified.timestamp_subsec_nanos(),
     );
+    let nanoseconds = if whole_seconds { 0 } else { nanoseconds };
     // Both are in range for every date a store tells; nanoseconds are below two billion.
     let modified_at = Timestamp::new(seconds, i32::try_from(nanoseconds).unwrap_or_default());
     ObjectInfo {
@@ -311,45 +336,4 @@ fn no_byte(range: &Range<u64>, size: u64) -> Error {
         range.start, range.end
     ))
     .with_reason("range_invalid")
-}
-
-/// The one place where an error of a store becomes an [`Error`].
-fn fault(error: object_store::Error) -> Error {
-    use object_store::Error as Store;
-    let told = match &error {
-        Store::NotFound { .. } => Error::not_found("no such object"),
-        Store::AlreadyExists { .. } | Store::Precondition { .. } => Error::new(
-            ErrorKind::AlreadyExists,
-            "an object is stored under this key already",
-        ),
-        Store::NotImplemented { .. } | Store::NotSupported { .. } => {
-            Error::new(ErrorKind::Unsupported, "the store cannot do this")
-        }
-        Store::PermissionDenied { .. } => {
-            Error::new(ErrorKind::PermissionDenied, "the store does not allow this")
-        }
-        Store::Unauthenticated { .. } => Error::new(
-            ErrorKind::Unauthenticated,
-            "the store does not accept these credentials",
-        ),
-        other if is_full(other) => {
-            Error::unavailable("no space is left in the store").with_reason("disk_full")
-        }
-        Store::Generic { .. } => Error::unavailable("the store failed"),
-        _ => Error::internal("the store refused the request"),
-    };
-    told.with_source(error)
-}
-
-fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        let system = cause.downcast_ref::<std::io::Error>();
-        if system.is_some_and(|error| matches!(error.kind(), StorageFull | QuotaExceeded)) {
-            return true;
-        }
-        next = cause.source();
-    }
-    false
 }

@@ -8,10 +8,10 @@ use object_store::PutPayload;
 use sha2::{Digest as _, Sha256};
 use sless_core::{ByteStream, Digest, Error, Result, Stored};
 
-use super::ObjectStoreOptions;
+use crate::ObjectStoreOptions;
 
 /// Cuts a body into parts of one size, counting and digesting it on the way.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     body: ByteStream,
     waiting: VecDeque<Bytes>,
     part_bytes: usize,
@@ -19,11 +19,11 @@ pub(super) struct Parts {
     size: u64,
     hasher: Sha256,
     /// Whether the last part was given out.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
 }
 
 impl Parts {
-    pub(super) fn new(body: ByteStream, options: &ObjectStoreOptions) -> Self {
+    pub(crate) fn new(body: ByteStream, options: &ObjectStoreOptions) -> Self {
         Self {
             body,
             waiting: VecDeque::new(),
@@ -36,7 +36,7 @@ impl Parts {
     }
 
     /// The next part; `ended` is set with the last one, which may be empty.
-    pub(super) async fn next(&mut self) -> Result<PutPayload> {
+    pub(crate) async fn next(&mut self) -> Result<PutPayload> {
         let mut held: usize = self.waiting.iter().map(Bytes::len).sum();
         while held < self.part_bytes {
             let Some(chunk) = self.body.try_next().await? else {
@@ -66,7 +66,7 @@ impl Parts {
         Ok(part.into_iter().collect())
     }
 
-    pub(super) fn stored(self) -> Stored {
+    pub(crate) fn stored(self) -> Stored {
         Stored {
             size: self.size,
             digest: Digest::from_bytes(self.hasher.finalize().into()),

@@ -1,0 +1,524 @@
+//! What goes wrong between this crate and a service, and what it means to callers.
+
+use std::time::Duration;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_s3::{
+    config::http::HttpResponse,
+    error::{ProvideErrorMetadata, SdkError},
+    operation::RequestId as _,
+    primitives::ByteStreamError,
+};
+use aws_smithy_checksums::body::validate::Error as ChecksumError;
+use sless_core::{Error, ErrorKind, Retry};
+
+/// The name of this backend in errors.
+pub(crate) const BACKEND: &str = "s3";
+
+type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The service answered, and said no.
+    #[error("the service answered {0}")]
+    Refused(Refusal),
+    /// No answer in the time of a request.
+    #[error("no answer in time")]
+    Timeout(#[source] Cause),
+    /// The service was not reached, or the connection broke before the answer.
+    #[error("the service cannot be reached")]
+    Unreachable(#[source] Cause),
+    /// There are no keys to sign with.
+    #[error("no credentials")]
+    Credentials(#[source] Cause),
+    /// What came is no answer.
+    #[error("the answer was cut off, or is none of S3")]
+    Unreadable(#[source] Cause),
+    /// The body of an answer broke off.
+    #[error("the body of an answer broke off")]
+    Broken(#[source] Cause),
+    /// The body of an answer is not what was stored.
+    #[error("the body of an answer does not fit its checksum")]
+    Checksum(#[source] Cause),
+    /// The SDK could not make a request.
+    #[error("no request could be made")]
+    Request(#[source] Cause),
+    /// The answer lacks what S3 says is in it.
+    #[error("the answer lacks {0}")]
+    Lacks(&'static str),
+    /// A setting cannot be right.
+    #[error("{name} {problem}")]
+    Setting { name: &'static str, problem: String },
+    /// A rule of the trait, already in the words of its contract.
+    #[error(transparent)]
+    Rule(#[from] Error),
+}
+
+/// An answer that is an error.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    /// S3's word for it. Answers to HEAD have none.
+    pub(crate) code: Option<String>,
+    message: String,
+    request_id: Option<String>,
+    retry_after: Option<Duration>,
+    /// The service's clock.
+    date: Option<String>,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.status)?;
+        if let Some(code) = &self.code {
+            write!(f, " {code}")?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        match &self.request_id {
+            Some(id) => write!(f, " (request {id})"),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn setting(name: &'static str, problem: impl Into<String>) -> Fault {
+    let problem = problem.into();
+    Fault::Setting { name, problem }
+}
+
+impl Fault {
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(refusal) => refusal.code.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn status(&self) -> u16 {
+        match self {
+            Self::Refused(refusal) => refusal.status,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn is_bucket_missing(&self) -> bool {
+        self.code() == Some("NoSuchBucket")
+    }
+
+    /// The object, or the upload, is not there; or an answer to HEAD leaves open what is not.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status() == 404 && !self.is_bucket_missing()
+    }
+
+    /// Something is stored where nothing should be.
+    pub(crate) fn is_exists(&self) -> bool {
+        self.status() == 412
+    }
+
+    /// Several writers were there at once, and the service wants them to try again.
+    pub(crate) fn is_race(&self) -> bool {
+        self.status() == 409
+    }
+
+    /// The object has no byte in the range.
+    pub(crate) fn is_range(&self) -> bool {
+        self.status() == 416
+    }
+
+    /// Nobody knows whether the request was carried out. A repeated end of an upload is among them:
+    /// the first one may have ended it.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(
+            self,
+            Self::Timeout(_) | Self::Unreachable(_) | Self::Unreadable(_) | Self::Broken(_)
+        ) || self.status() >= 500
+            || self.code() == Some("NoSuchUpload")
+            || self.is_exists()
+    }
+
+    /// What ended a body that was being read.
+    pub(crate) fn of_body(error: ByteStreamError) -> Self {
+        if has::<ChecksumError>(&error) {
+            Self::Checksum(error.into())
+        } else {
+            Self::Broken(error.into())
+        }
+    }
+
+    fn to_error(&self) -> Error {
+        match self {
+            Self::Refused(refusal) => refusal.to_error(),
+            Self::Timeout(_) => Error::new(
+                ErrorKind::Timeout,
+                "the store did not answer within request_ms",
+            ),
+            Self::Unreachable(_) => Error::unavailable("the store cannot be reached"),
+            Self::Credentials(_) => Error::new(
+                ErrorKind::Unauthenticated,
+                "there are no credentials for the store",
+            )
+            .with_reason("credentials_missing"),
+            Self::Unreadable(_) => Error::new(
+                ErrorKind::Interrupted,
+                "the store's answer was cut off, or is none of S3",
+            ),
+            Self::Broken(_) => Error::new(ErrorKind::Interrupted, "the store broke off"),
+            Self::Checksum(_) => Error::new(
+                ErrorKind::Corrupt,
+                "what was read does not fit the object's checksum",
+            )
+            .with_reason("checksum_mismatch")
+            .with_retry(Retry::Transient),
+            Self::Request(_) => Error::internal("no request to the store could be made"),
+            Self::Lacks(_) => Error::new(ErrorKind::Corrupt, "the store's answer is incomplete")
+                .with_reason("answer_incomplete"),
+            Self::Setting { .. } => {
+                Error::invalid(format!("s3 setting {self}")).with_reason("setting_invalid")
+            }
+            Self::Rule(error) => Error::new(error.kind(), error.message().to_owned())
+                .with_reason(error.reason().to_owned())
+                .with_retry(error.retry()),
+        }
+    }
+}
+
+impl Refusal {
+    fn to_error(&self) -> Error {
+        let by_code = self.code.as_deref().and_then(|code| self.of_code(code));
+        by_code.unwrap_or_else(|| self.of_status())
+    }
+
+    fn of_code(&self, code: &str) -> Option<Error> {
+        Some(match code {
+            "NoSuchKey" | "NoSuchVersion" => Error::not_found("no such object"),
+            // Not `NotFound`: callers take that for an object that is gone.
+            "NoSuchBucket" => Error::unavailable("the store's bucket is not there")
+                .with_reason("bucket_missing")
+                .with_retry(Retry::Never),
+            "BucketAlreadyExists" => Error::new(
+                ErrorKind::PermissionDenied,
+                "the store's bucket belongs to somebody else",
+            )
+            .with_reason("bucket_taken"),
+            "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "InvalidToken"
+            | "NotSignedUp"
+            | "InvalidClientTokenId" => credentials("credentials_rejected"),
+            "ExpiredToken" | "TokenRefreshRequired" | "RequestExpired" => {
+                credentials("credentials_expired")
+            }
+            "RequestTimeTooSkewed" => self.clock(),
+            "AuthorizationHeaderMalformed"
+            | "PermanentRedirect"
+            | "IllegalLocationConstraintException" => Error::unavailable(
+                "the store's bucket is in another region, or at another endpoint",
+            )
+            .with_reason("region_wrong")
+            .with_retry(Retry::Never),
+            "SlowDown"
+            | "ServiceUnavailable"
+            | "Throttling"
+            | "ThrottlingException"
+            | "RequestLimitExceeded"
+            | "TooManyRequests"
+            | "BandwidthLimitExceeded"
+            | "Busy" => self.busy(),
+            "RequestTimeout" => Error::new(
+                ErrorKind::Timeout,
+                "the body did not reach the store in time",
+            ),
+            // Damaged on its way: the same body, sent again, may arrive.
+            "BadDigest"
+            | "XAmzContentSHA256Mismatch"
+            | "XAmzContentChecksumMismatch"
+            | "InvalidDigest"
+            | "IncompleteBody" => Error::new(
+                ErrorKind::Corrupt,
+                "what reached the store does not fit its checksum",
+            )
+            .with_reason("checksum_mismatch")
+            .with_retry(Retry::Transient),
+            "InvalidPart" | "InvalidPartOrder" => Error::new(
+                ErrorKind::Corrupt,
+                "the store does not know a part that it had confirmed",
+            )
+            .with_reason("part_rejected")
+            .with_retry(Retry::Transient),
+            "NoSuchUpload" => Error::new(
+                ErrorKind::Interrupted,
+                "the upload was aborted by somebody else",
+            )
+            .with_reason("upload_lost"),
+            "EntityTooLarge" => Error::new(
+                ErrorKind::LimitExceeded,
+                "the body is longer than the store allows",
+            )
+            .with_reason("limit_store_object_bytes"),
+            "QuotaExceeded" | "XMinioStorageFull" | "InsufficientStorage" => {
+                Error::unavailable("no space is left in the store").with_reason("disk_full")
+            }
+            "NotImplemented" | "MethodNotAllowed" => {
+                Error::new(ErrorKind::Unsupported, "the store cannot do this")
+            }
+            _ => return None,
+        })
+    }
+
+    fn of_status(&self) -> Error {
+        match self.status {
+            401 => credentials("credentials_rejected"),
+            403 => Error::new(ErrorKind::PermissionDenied, "the store does not allow this")
+                .with_reason("store_permission"),
+            404 => Error::not_found("no such object"),
+            409 => Error::conflict("another writer was there at the same time"),
+            412 => Error::new(
+                ErrorKind::AlreadyExists,
+                "an object is stored under this key already",
+            ),
+            429 | 503 => self.busy(),
+            501 => Error::new(ErrorKind::Unsupported, "the store cannot do this"),
+            507 => Error::unavailable("no space is left in the store").with_reason("disk_full"),
+            500.. => Error::unavailable("the store failed").with_reason("store_failed"),
+            _ => Error::internal("the store refused the request").with_reason("store_refused"),
+        }
+    }
+
+    fn busy(&self) -> Error {
+        let busy = Error::new(ErrorKind::Overloaded, "the store asks to slow down");
+        let retry = self.retry_after.map_or(Retry::Transient, Retry::After);
+        busy.with_reason("slow_down").with_retry(retry)
+    }
+
+    fn clock(&self) -> Error {
+        let service = self.date.as_deref().unwrap_or("not told");
+        Error::new(
+            ErrorKind::Unauthenticated,
+            format!(
+                "this machine's clock is too far from the store's, which was {service}: set it"
+            ),
+        )
+        .with_reason("clock_skew")
+    }
+}
+
+fn credentials(reason: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Unauthenticated,
+        "the store does not accept these credentials",
+    )
+    .with_reason(reason)
+}
+
+/// The one place where a fault becomes what callers see.
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Rule(error) => error.at(BACKEND),
+            other => other.to_error().at(BACKEND).with_source(other),
+        }
+    }
+}
+
+impl<E> From<SdkError<E, HttpResponse>> for Fault
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    fn from(error: SdkError<E, HttpResponse>) -> Self {
+        if has::<CredentialsError>(&error) {
+            return Self::Credentials(error.into());
+        }
+        match &error {
+            SdkError::TimeoutError(_) => Self::Timeout(error.into()),
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => {
+                Self::Timeout(error.into())
+            }
+            SdkError::DispatchFailure(_) => Self::Unreachable(error.into()),
+            SdkError::ServiceError(answer) => {
+                let (meta, raw) = (answer.err().meta(), answer.raw());
+                let field = |name: &str| raw.headers().get(name).map(str::to_owned);
+                let seconds = field("retry-after").and_then(|text| text.parse().ok());
+                Self::Refused(Refusal {
+                    status: raw.status().as_u16(),
+                    code: meta.code().map(str::to_owned),
+                    message: meta.message().unwrap_or_default().to_owned(),
+                    request_id: meta.request_id().map(str::to_owned),
+                    retry_after: seconds.map(Duration::from_secs),
+                    date: field("date"),
+                })
+            }
+            SdkError::ResponseError(answer) => {
+                // A proxy's page, for instance. Its status says something all the same.
+                let status = answer.raw().status().as_u16();
+                if status >= 400 {
+                    return Self::Refused(Refusal {
+                        status,
+                        code: None,
+                        message: "an answer that is none of S3".to_owned(),
+                        request_id: None,
+                        retry_after: None,
+                        date: None,
+                    });
+                }
+                Self::Unreadable(error.into())
+            }
+            _ => Self::Request(error.into()),
+        }
+    }
+}
+
+/// Whether an error of this type is somewhere in the chain.
+fn has<T: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if cause.is::<T>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, code: &str) -> Error {
+        Fault::Refused(Refusal {
+            status,
+            code: (!code.is_empty()).then(|| code.to_owned()),
+            message: "told by the service".to_owned(),
+            request_id: Some("4442587FB7D0A2F9".to_owned()),
+            retry_after: Some(Duration::from_secs(7)),
+            date: None,
+        })
+        .into()
+    }
+
+    #[test]
+    fn the_words_of_s3_become_kinds_and_retry_classes() {
+        use ErrorKind::{
+            AlreadyExists, Conflict, Corrupt, Interrupted, NotFound, Overloaded, PermissionDenied,
+            Unauthenticated, Unavailable,
+        };
+        let after = Retry::After(Duration::from_secs(7));
+        for (status, code, kind, reason, retry) in [
+            (404, "NoSuchKey", NotFound, "not_found", Retry::Never),
+            (404, "", NotFound, "not_found", Retry::Never),
+            (
+                404,
+                "NoSuchBucket",
+                Unavailable,
+                "bucket_missing",
+                Retry::Never,
+            ),
+            (
+                404,
+                "NoSuchUpload",
+                Interrupted,
+                "upload_lost",
+                Retry::Transient,
+            ),
+            (
+                403,
+                "InvalidAccessKeyId",
+                Unauthenticated,
+                "credentials_rejected",
+                Retry::Never,
+            ),
+            (
+                403,
+                "SignatureDoesNotMatch",
+                Unauthenticated,
+                "credentials_rejected",
+                Retry::Never,
+            ),
+            (
+                400,
+                "ExpiredToken",
+                Unauthenticated,
+                "credentials_expired",
+                Retry::Never,
+            ),
+            (
+                403,
+                "RequestTimeTooSkewed",
+                Unauthenticated,
+                "clock_skew",
+                Retry::Never,
+            ),
+            (
+                403,
+                "AccessDenied",
+                PermissionDenied,
+                "store_permission",
+                Retry::Never,
+            ),
+            (403, "", PermissionDenied, "store_permission", Retry::Never),
+            (
+                301,
+                "PermanentRedirect",
+                Unavailable,
+                "region_wrong",
+                Retry::Never,
+            ),
+            (503, "SlowDown", Overloaded, "slow_down", after),
+            (503, "", Overloaded, "slow_down", after),
+            (
+                500,
+                "InternalError",
+                Unavailable,
+                "store_failed",
+                Retry::Transient,
+            ),
+            (
+                400,
+                "BadDigest",
+                Corrupt,
+                "checksum_mismatch",
+                Retry::Transient,
+            ),
+            (
+                400,
+                "InvalidPart",
+                Corrupt,
+                "part_rejected",
+                Retry::Transient,
+            ),
+            (
+                412,
+                "PreconditionFailed",
+                AlreadyExists,
+                "already_exists",
+                Retry::Never,
+            ),
+            (
+                409,
+                "ConditionalRequestConflict",
+                Conflict,
+                "conflict",
+                Retry::Transient,
+            ),
+            (507, "", Unavailable, "disk_full", Retry::Transient),
+            (
+                400,
+                "InvalidArgument",
+                ErrorKind::Internal,
+                "store_refused",
+                Retry::Never,
+            ),
+        ] {
+            let error = refused(status, code);
+            assert_eq!(
+                (error.kind(), error.reason(), error.retry()),
+                (kind, reason, retry),
+                "{status} {code}"
+            );
+            assert!(!error.message().contains("told by"), "{error}");
+            assert!(error.chain().contains("told by the service"), "logs do");
+        }
+    }
+}
