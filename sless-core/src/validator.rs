@@ -19,7 +19,10 @@ use crate::{Result, Runtime, source::SourceTree};
 /// - It keeps nothing of the code after the call.
 #[async_trait]
 pub trait Validator: fmt::Debug + Send + Sync + 'static {
-    /// Who looks: the backend, and the model where there is one. It is stored with the verdict.
+    /// Who looks: the backend, and the model where there is one, with everything else that its verdicts
+    /// depend on, such as the version of its rules or a digest of its prompt. It is stored with the
+    /// verdict, which stands for as long as the same source is shown to the same identity. No secret is
+    /// in it.
     fn identity(&self) -> String;
 
     /// Looks at the source of one upload.
@@ -48,12 +51,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// What [`as_str`](Self::as_str) says of code that was found unsafe.
+    pub(crate) const UNSAFE: &'static str = "unsafe";
+    /// What [`as_str`](Self::as_str) says where nobody looked.
+    pub(crate) const SKIPPED: &'static str = "skipped";
+
     /// The verdict as one lower-case word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Safe => "safe",
-            Self::Unsafe { .. } => "unsafe",
-            Self::Skipped { .. } => "skipped",
+            Self::Unsafe { .. } => Self::UNSAFE,
+            Self::Skipped { .. } => Self::SKIPPED,
         }
     }
 

@@ -27,7 +27,7 @@ pub struct Upload {
     pub s3_key: String,
     /// Whether the function had this very source already, so that nothing was stored.
     pub unchanged: bool,
-    /// What the validator said.
+    /// What the validator said; absent where nobody is asked.
     pub verification: Option<Verification>,
     /// What the uploader should know: that nobody could look, that files were left out.
     pub warnings: Vec<String>,
@@ -68,8 +68,19 @@ impl Engine {
             .map(|path| format!("{path} was left out"))
             .collect();
 
-        if let Some(upload) = already_there(&function, digest, &warnings) {
-            return Ok(upload);
+        if let Some(s3_key) = already_there(&function, digest) {
+            // Whoever looked then may have been somebody else, and the policy another one.
+            let verification = self.verify(&function, &tree, &mut warnings).await?;
+            if let Some(verification) = &verification {
+                self.note(&function, verification).await?;
+            }
+            return Ok(Upload {
+                digest,
+                s3_key,
+                unchanged: true,
+                verification,
+                warnings,
+            });
         }
         let runtime = self
             .options
@@ -85,7 +96,7 @@ impl Engine {
         let verification = self.verify(&function, &tree, &mut warnings).await?;
         let s3_key = self.store(namespace, name, zip, context).await?;
         self.adopt(&function, &s3_key, &info).await?;
-        if let Some(verification) = verification.clone() {
+        if let Some(verification) = &verification {
             self.note(&function, verification).await?;
         }
         let s3_key = s3_key.as_str().to_owned();
@@ -98,7 +109,7 @@ impl Engine {
         })
     }
 
-    /// Has the source looked at, and refuses it where the policy says so.
+    /// Has the source looked at, and refuses it where the policy says so. `None` where nobody is asked.
     async fn verify(
         &self,
         function: &Function,
@@ -109,59 +120,62 @@ impl Engine {
         if policy.action == ValidationAction::Off {
             return Ok(None);
         }
-        let digest = source.digest();
-        let kept = function.status.verification.as_ref();
-        let identity = self.backends.validator.identity();
-        let asked_before = |kept: &&Verification| kept.digest == digest && kept.by == identity;
-        let verification = match kept.filter(asked_before) {
-            Some(kept) => kept.clone(),
-            None => {
-                let validator = &self.backends.validator;
-                let asked = validator.validate(source, function.spec.runtime);
-                let limit = self.options.validation_timeout;
-                let answered = clock::timeout(&*self.backends.clock, limit, asked).await;
-                match answered.and_then(|verdict| verdict) {
-                    Ok(verdict) => Verification {
-                        digest,
-                        verdict: verdict.as_str().to_owned(),
-                        reason: verdict.reason().to_owned(),
-                        by: identity,
-                        at: self.backends.clock.now(),
-                    },
-                    Err(error) if policy.on_failure == ValidationFailure::Soft => {
-                        tracing::warn!(error = %error.chain(), "code was accepted without a verdict");
-                        warnings.push(format!("the code was not validated: {}", error.message()));
-                        return Ok(None);
-                    }
-                    Err(error) => {
-                        return Err(Error::unavailable(
-                            "the code could not be validated; try again",
-                        )
-                        .with_reason("validation_unavailable")
-                        .with_source(error));
-                    }
-                }
-            }
-        };
-        if verification.verdict
-            == (Verdict::Unsafe {
-                reason: String::new(),
-            })
-            .as_str()
-        {
+        let verification = self.look(function, source, warnings).await?;
+        if verification.verdict == Verdict::UNSAFE {
+            let reason = &verification.reason;
             if policy.action == ValidationAction::Block {
-                return Err(Error::invalid(format!(
-                    "code validation failed: {}",
-                    verification.reason
-                ))
-                .with_reason("code_validation_failed"));
+                let message = format!("code validation failed: {reason}");
+                return Err(Error::invalid(message).with_reason("code_validation_failed"));
             }
-            warnings.push(format!(
-                "the code was found unsafe: {}",
-                verification.reason
-            ));
+            warnings.push(format!("the code was found unsafe: {reason}"));
         }
         Ok(Some(verification))
+    }
+
+    /// The verdict on a source: the one that is kept, where the same validator has looked at the same
+    /// files, or a new one. That nobody looked is asked again each time.
+    async fn look(
+        &self,
+        function: &Function,
+        source: &SourceTree,
+        warnings: &mut Vec<String>,
+    ) -> Result<Verification> {
+        let validator = &self.backends.validator;
+        let (digest, identity) = (source.digest(), validator.identity());
+        let kept = function.status.verification.as_ref();
+        let kept = kept.filter(|kept| kept.digest == digest && kept.by == identity);
+        if let Some(kept) = kept.filter(|kept| kept.verdict != Verdict::SKIPPED) {
+            return Ok(kept.clone());
+        }
+        let clock = &*self.backends.clock;
+        let asked = validator.validate(source, function.spec.runtime);
+        let answered = clock::timeout(clock, self.options.validation_timeout, asked).await;
+        let verdict = match answered.and_then(|verdict| verdict) {
+            Ok(verdict) => verdict,
+            Err(error) if self.options.validation.on_failure == ValidationFailure::Soft => {
+                tracing::warn!(error = %error.chain(), "code was accepted without a verdict");
+                let reason = format!("the code was not validated: {}", error.message());
+                warnings.push(reason.clone());
+                Verdict::Skipped { reason }
+            }
+            Err(error) => {
+                let message = "the code could not be validated; try again";
+                return Err(Error::unavailable(message)
+                    .with_reason("validation_unavailable")
+                    .with_source(error));
+            }
+        };
+        let found = Verification {
+            digest,
+            verdict: verdict.as_str().to_owned(),
+            reason: verdict.reason().to_owned(),
+            by: identity,
+            at: clock.now(),
+        };
+        // The same as before keeps its time, and writes no status.
+        let same =
+            |kept: &&Verification| kept.verdict == found.verdict && kept.reason == found.reason;
+        Ok(kept.filter(same).cloned().unwrap_or(found))
     }
 
     /// Stores zip and context, and answers the context's key.
@@ -249,7 +263,7 @@ impl Engine {
     }
 
     /// Keeps a verdict with the function.
-    async fn note(&self, function: &Function, verification: Verification) -> Result<()> {
+    async fn note(&self, function: &Function, verification: &Verification) -> Result<()> {
         let metadata = &function.metadata;
         for _ in 0..crate::catalog::MODIFY_ATTEMPTS {
             let now: Function = self
@@ -257,6 +271,9 @@ impl Engine {
                 .catalog
                 .read(&metadata.namespace, &metadata.name)
                 .await?;
+            if now.status.verification.as_ref() == Some(verification) {
+                return Ok(());
+            }
             let status = FunctionStatus {
                 verification: Some(verification.clone()),
                 ..now.status.clone()
@@ -276,18 +293,11 @@ impl Engine {
     }
 }
 
-/// The answer to an upload of what the function has already, unless that failed and is to be tried
-/// again.
-fn already_there(function: &Function, digest: Digest, warnings: &[String]) -> Option<Upload> {
+/// The context of what the function has already, unless that failed and is to be tried again.
+fn already_there(function: &Function, digest: Digest) -> Option<String> {
     let s3_key = function.spec.s3_key.clone()?;
     let same = function.spec.code_sha256 == Some(digest);
-    (same && function.status.phase != FunctionPhase::Failed).then(|| Upload {
-        digest,
-        s3_key,
-        unchanged: true,
-        verification: function.status.verification.clone(),
-        warnings: warnings.to_vec(),
-    })
+    (same && function.status.phase != FunctionPhase::Failed).then_some(s3_key)
 }
 
 /// Writes a stream into an unnamed temporary file, at most `limit` bytes of it, and goes to its

@@ -134,15 +134,11 @@ fn verdict(upload: &Upload) -> UploadVerdict {
     let Some(said) = &upload.verification else {
         return UploadVerdict {
             outcome: VerdictOutcome::Skipped,
-            reason: Some("no validator is configured".to_owned()),
+            reason: Some("validation is off".to_owned()),
         };
     };
     UploadVerdict {
-        outcome: match said.verdict.as_str() {
-            "safe" => VerdictOutcome::Safe,
-            "unsafe" => VerdictOutcome::Unsafe,
-            _ => VerdictOutcome::Skipped,
-        },
+        outcome: convert::outcome(said),
         reason: (!said.reason.is_empty()).then(|| said.reason.clone()),
     }
 }

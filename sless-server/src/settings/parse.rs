@@ -54,7 +54,7 @@ pub enum LogFormat {
     Json,
 }
 
-fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Parsed<T> {
+pub(super) fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Parsed<T> {
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();

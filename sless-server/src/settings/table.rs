@@ -92,11 +92,35 @@ pub const SETTINGS: &[Setting] = &[
         "LLM_ENDPOINT",
         "OpenAI-compatible address of the model (llm)",
     ),
+    open(
+        "LLM_MODEL",
+        "name of the model, where the server has several (llm)",
+    ),
+    set(
+        "LLM_CANARY",
+        "where-addressed",
+        "which answers must carry the canary: where-addressed or always (llm)",
+    ),
     secret("LLM_API_KEY", "its key (llm)"),
     set("LLM_TIMEOUT", "15s", "how long its answer may take (llm)"),
     open(
         "LLM_PROMPT_FILE",
         "prompt to use in place of the built-in one (llm)",
+    ),
+    set(
+        "SLESS_STATIC_VALIDATION",
+        "false",
+        "whether rules without a network review uploads: true or false",
+    ),
+    set(
+        "SLESS_VALIDATION",
+        "block",
+        "what becomes of code that is found unsafe: block, warn, or off for no review",
+    ),
+    set(
+        "SLESS_VALIDATION_ON_FAILURE",
+        "soft",
+        "what becomes of code that could not be reviewed: soft (accepted with a warning) or hard",
     ),
     set(
         "SLESS_AUTH",

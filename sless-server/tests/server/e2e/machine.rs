@@ -33,10 +33,16 @@ pub(super) struct Machine {
 impl Machine {
     /// Starts a server as `sless-server` alone does, on a port of its own.
     pub(super) async fn start(data: &Path) -> Self {
+        Self::start_with(data, &[]).await
+    }
+
+    /// The same, with these settings.
+    pub(super) async fn start_with(data: &Path, settings: &[(&str, &str)]) -> Self {
         let mut serve = command(Some(data), ["serve"]);
         serve
             .env("SLESS_LISTEN", "127.0.0.1:0")
-            .env("SLESS_DRAIN_TIMEOUT", "3s");
+            .env("SLESS_DRAIN_TIMEOUT", "3s")
+            .envs(settings.iter().copied());
         let mut process = Process::start(serve);
         let address = loop {
             let address = process.err.all().iter().find_map(|line| {

@@ -8,5 +8,8 @@ mod handlers;
 mod machine;
 mod messages;
 mod names;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod process;
 mod tokens;
+mod validation;
