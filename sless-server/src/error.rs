@@ -95,6 +95,12 @@ impl From<DecodeError> for ApiError {
     }
 }
 
+impl From<sless_source::wire::FieldError> for ApiError {
+    fn from(error: sless_source::wire::FieldError) -> Self {
+        Self::bad_request("field_invalid", error.message())
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body)).into_response();

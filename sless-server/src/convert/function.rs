@@ -1,71 +1,9 @@
 //! Functions.
 
-use sless_api::{CreateFunction, Env, Field, PatchFunction};
-use sless_core::{Function, FunctionPhase, FunctionSpec, Sless};
+use sless_api::{Env, FunctionVerdict, VerdictOutcome};
+use sless_core::{Function, FunctionPhase, Sless, resource::Verification};
 
-use super::{field, filled};
-use crate::error::ApiError;
-
-/// What is wanted of a new function.
-pub(crate) fn function_spec(request: CreateFunction) -> Result<FunctionSpec, ApiError> {
-    let mut spec = FunctionSpec::new(field("runtime", &request.runtime)?);
-    let given = |value| Field::Value(value);
-    let patch = PatchFunction {
-        runtime: None,
-        entrypoint: request.entrypoint.map_or(Field::Absent, given),
-        env: request.env.map_or(Field::Absent, Field::Value),
-        replicas: request.replicas.map_or(Field::Absent, Field::Value),
-        timeout_seconds: request.timeout_seconds.map_or(Field::Absent, Field::Value),
-        memory: request.memory.map_or(Field::Absent, given),
-        cpu: request.cpu.map_or(Field::Absent, given),
-        concurrency: request.concurrency.map_or(Field::Absent, Field::Value),
-    };
-    patch_function(&patch, &mut spec)?;
-    Ok(spec)
-}
-
-/// Applies a patch to what is wanted.
-pub(crate) fn patch_function(
-    patch: &PatchFunction,
-    spec: &mut FunctionSpec,
-) -> Result<(), ApiError> {
-    let defaults = FunctionSpec::new(spec.runtime);
-    if let Some(runtime) = &patch.runtime {
-        spec.runtime = field("runtime", runtime)?;
-    }
-    match &patch.entrypoint {
-        Field::Absent => {}
-        Field::Null => spec.entrypoint = defaults.entrypoint,
-        Field::Value(text) => spec.entrypoint = field("entrypoint", text)?,
-    }
-    match &patch.env {
-        Field::Absent => {}
-        Field::Null => spec.env.clear(),
-        Field::Value(env) => spec.env.clone_from(&env.0),
-    }
-    patch.replicas.apply(&mut spec.replicas);
-    match patch.timeout_seconds {
-        Field::Absent => {}
-        Field::Null => spec.timeout_seconds = defaults.timeout_seconds,
-        Field::Value(seconds) => spec.timeout_seconds = seconds,
-    }
-    for (name, given, kept) in [
-        ("memory", &patch.memory, &mut spec.memory),
-        ("cpu", &patch.cpu, &mut spec.cpu),
-    ] {
-        match given {
-            Field::Absent => {}
-            Field::Null => *kept = None,
-            Field::Value(text) => *kept = Some(field(name, text)?),
-        }
-    }
-    match patch.concurrency {
-        Field::Absent => {}
-        Field::Null => spec.concurrency = defaults.concurrency,
-        Field::Value(calls) => spec.concurrency = calls,
-    }
-    Ok(())
-}
+use super::filled;
 
 /// A function as it is answered.
 pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Function {
@@ -75,6 +13,9 @@ pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Fun
         spec,
         status,
     } = function;
+    let verdict = status
+        .verification
+        .filter(|said| Some(said.digest) == spec.code_sha256);
     sless_api::Function {
         url: sless.function_url(&metadata.namespace, &metadata.name),
         name: metadata.name.to_string(),
@@ -95,7 +36,23 @@ pub(crate) fn function_view(function: Function, sless: &Sless) -> sless_api::Fun
         image: status.artifact.map(|artifact| artifact.reference),
         last_built_at: status.last_built_at,
         ready_replicas: status.ready_replicas,
+        verdict: verdict.map(|said| FunctionVerdict {
+            outcome: outcome(&said),
+            reason: filled(&said.reason),
+            by: said.by,
+            at: said.at,
+            code_sha256: said.digest.hex(),
+        }),
         created_at: metadata.created_at,
+    }
+}
+
+/// A stored verdict in one word.
+pub(crate) fn outcome(said: &Verification) -> VerdictOutcome {
+    match said.verdict.as_str() {
+        "safe" => VerdictOutcome::Safe,
+        "unsafe" => VerdictOutcome::Unsafe,
+        _ => VerdictOutcome::Skipped,
     }
 }
 

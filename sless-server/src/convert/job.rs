@@ -2,8 +2,9 @@
 
 use sless_api::{CreateJob, Field, PatchJob};
 use sless_core::{FunctionJob, JobPhase, JobSpec};
+use sless_source::wire::field;
 
-use super::{field, filled};
+use super::filled;
 use crate::error::ApiError;
 
 /// What is wanted of a new job.

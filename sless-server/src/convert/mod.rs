@@ -1,7 +1,6 @@
 //! Between what is on the wire and what the engine keeps: one file per kind.
 //!
-//! Every conversion from the wire checks what the wire type cannot, and names the field. What the
-//! engine checks by itself is left to it.
+//! What comes from the wire and is also read from a manifest is converted by [`sless_source::wire`].
 
 mod function;
 mod invocation;
@@ -11,26 +10,32 @@ mod queue;
 mod receipt;
 mod trigger;
 
-pub(crate) use function::{function_spec, function_view, patch_function, phase};
-pub(crate) use invocation::invocation_view;
+pub(crate) use function::{function_view, outcome, phase};
+pub(crate) use invocation::{invocation_view, origin};
 pub(crate) use job::{job_spec, job_view, patch_job};
 pub(crate) use log::{log_line, log_options, log_text};
 pub(crate) use queue::dead_letter_view;
 pub(crate) use receipt::receipt_view;
-pub(crate) use trigger::{patch_trigger, trigger_spec, trigger_view};
+pub(crate) use sless_source::wire::{function_spec, trigger_spec};
+pub(crate) use trigger::trigger_view;
 
-use std::{fmt::Display, str::FromStr};
+use sless_api::{PatchFunction, PatchTrigger};
+use sless_core::{FunctionSpec, TriggerSpec};
+use sless_source::wire;
 
 use crate::error::ApiError;
 
-/// Reads the text of a field; an error names it.
-fn field<T: FromStr<Err = sless_core::Error>>(name: &str, text: &str) -> Result<T, ApiError> {
-    text.parse()
-        .map_err(|error: sless_core::Error| invalid(name, error.message()))
+/// Applies a patch to what is wanted of a function.
+pub(crate) fn patch_function(
+    patch: &PatchFunction,
+    spec: &mut FunctionSpec,
+) -> Result<(), ApiError> {
+    Ok(wire::patch_function(patch, spec)?)
 }
 
-fn invalid(name: &str, problem: impl Display) -> ApiError {
-    ApiError::bad_request("field_invalid", format!("field {name}: {problem}"))
+/// Applies a patch to what is wanted of a trigger.
+pub(crate) fn patch_trigger(patch: &PatchTrigger, spec: &mut TriggerSpec) -> Result<(), ApiError> {
+    Ok(wire::patch_trigger(patch, spec)?)
 }
 
 /// `None` for the empty text that stands for nothing.

@@ -3,112 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sless_api::{
-    CreateTrigger, CronPolicies, Delivery, Field, MissedRuns, Overlap, PatchTrigger, WireDuration,
-};
+use sless_api::{CronPolicies, Delivery, MissedRuns, Overlap, QueueDeclare, WireDuration};
 use sless_core::{
     DeliveryOptions, SubscriptionStatus, Trigger, TriggerSpec, TriggerType,
     cron::{MissedRunPolicy, OverlapPolicy, Policies},
 };
 
-use super::{field, filled, invalid};
-use crate::error::ApiError;
+use super::filled;
 
 /// How many of the next fires are shown.
 const FIRES_SHOWN: usize = 5;
-
-/// What is wanted of a new trigger.
-pub(crate) fn trigger_spec(request: CreateTrigger) -> Result<TriggerSpec, ApiError> {
-    let function = field("function_ref", &request.function_ref)?;
-    let mut spec = match request.kind {
-        sless_api::TriggerType::Cron => TriggerSpec::cron(function, ""),
-        sless_api::TriggerType::Event => TriggerSpec::event(function, ""),
-        _ => TriggerSpec::http(function),
-    };
-    spec.enabled = request.enabled.unwrap_or(true);
-    spec.schedule = request.schedule;
-    spec.time_zone = request.time_zone;
-    spec.policies = request.policies.map(|given| policies(&given)).transpose()?;
-    spec.queue = request.queue;
-    spec.delivery = request.delivery.map(|given| delivery(&given)).transpose()?;
-    Ok(spec)
-}
-
-/// Applies a patch to what is wanted.
-pub(crate) fn patch_trigger(patch: &PatchTrigger, spec: &mut TriggerSpec) -> Result<(), ApiError> {
-    if let Some(function) = &patch.function_ref {
-        spec.function_ref = field("function_ref", function)?;
-    }
-    match patch.enabled {
-        Field::Absent => {}
-        Field::Null => spec.enabled = true,
-        Field::Value(enabled) => spec.enabled = enabled,
-    }
-    if let Some(schedule) = &patch.schedule {
-        spec.schedule = Some(schedule.clone());
-    }
-    patch.time_zone.clone().apply(&mut spec.time_zone);
-    match &patch.policies {
-        Field::Absent => {}
-        Field::Null => spec.policies = None,
-        Field::Value(given) => spec.policies = Some(policies(given)?),
-    }
-    if let Some(queue) = &patch.queue {
-        spec.queue = Some(queue.clone());
-    }
-    match &patch.delivery {
-        Field::Absent => {}
-        Field::Null => spec.delivery = None,
-        Field::Value(given) => spec.delivery = Some(delivery(given)?),
-    }
-    Ok(())
-}
-
-fn policies(given: &CronPolicies) -> Result<Policies, ApiError> {
-    let mut policies = Policies::default();
-    match given.missed_runs {
-        Some(MissedRuns::Skip) => policies.missed_runs = MissedRunPolicy::Skip,
-        Some(MissedRuns::RunOnce) => policies.missed_runs = MissedRunPolicy::RunOnce,
-        _ => {}
-    }
-    if let Some(WireDuration(deadline)) = given.missed_deadline {
-        if deadline.subsec_nanos() != 0 {
-            let problem = "expected whole seconds";
-            return Err(invalid("policies.missed_deadline", problem));
-        }
-        policies.missed_deadline = deadline;
-    }
-    match given.overlap {
-        Some(Overlap::Skip) => policies.overlap = OverlapPolicy::Skip,
-        Some(Overlap::Allow) => policies.overlap = OverlapPolicy::Allow,
-        _ => {}
-    }
-    if let Some(runs) = given.max_running {
-        policies.max_running = runs;
-    }
-    Ok(policies)
-}
-
-fn delivery(given: &Delivery) -> Result<DeliveryOptions, ApiError> {
-    let mut options = DeliveryOptions::default();
-    let milliseconds = |name, WireDuration(duration): WireDuration| {
-        let whole = duration.subsec_nanos() % 1_000_000 == 0;
-        u64::try_from(duration.as_millis())
-            .ok()
-            .filter(|_| whole)
-            .ok_or_else(|| invalid(name, "expected whole milliseconds"))
-    };
-    if let Some(backoff) = given.min_backoff {
-        options.min_backoff_ms = milliseconds("delivery.min_backoff", backoff)?;
-    }
-    if let Some(backoff) = given.max_backoff {
-        options.max_backoff_ms = milliseconds("delivery.max_backoff", backoff)?;
-    }
-    options.max_attempts = given.max_attempts.unwrap_or(options.max_attempts);
-    options.in_flight = given.in_flight.unwrap_or(options.in_flight);
-    options.prefetch = given.prefetch.unwrap_or(options.prefetch);
-    Ok(options)
-}
 
 /// A trigger as it is answered, with what its dispatcher sees of it.
 pub(crate) fn trigger_view(
@@ -143,6 +47,7 @@ pub(crate) fn trigger_view(
         time_zone: spec.time_zone,
         policies: spec.policies.as_ref().map(policies_view),
         queue: spec.queue,
+        queue_declare: is_event.then(|| queue_declare_view(spec.queue_declare.unwrap_or_default())),
         delivery: is_event.then(|| delivery_view(&spec.delivery.unwrap_or_default())),
         active: status.active,
         url: status.url,
@@ -157,12 +62,16 @@ pub(crate) fn trigger_view(
             None
         },
         delivered: if is_event {
-            seen.delivered
+            status.counts.delivered
         } else {
             ledger.fired.saturating_sub(ledger.failed)
         },
-        failed: if is_event { seen.failed } else { ledger.failed },
-        dead_lettered: seen.dead_lettered,
+        failed: if is_event {
+            status.counts.failed
+        } else {
+            ledger.failed
+        },
+        dead_lettered: status.counts.dead_lettered,
         reason: filled(&status.reason),
         message,
         created_at: metadata.created_at,
@@ -174,6 +83,14 @@ fn next_fires(spec: &TriggerSpec, now: Timestamp) -> Vec<Timestamp> {
     spec.parse_schedule()
         .map(|schedule| schedule.upcoming(now).take(FIRES_SHOWN).collect())
         .unwrap_or_default()
+}
+
+const fn queue_declare_view(declare: sless_core::QueueDeclare) -> QueueDeclare {
+    match declare {
+        sless_core::QueueDeclare::Classic => QueueDeclare::Classic,
+        sless_core::QueueDeclare::Never => QueueDeclare::Never,
+        _ => QueueDeclare::Quorum,
+    }
 }
 
 fn policies_view(policies: &Policies) -> CronPolicies {

@@ -2,17 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt, future};
+use futures::{StreamExt, TryStreamExt, future};
 use jiff::Timestamp;
 use sless_core::{
-    CatalogExt, Error, Function, FunctionId, FunctionPhase, Kind, LogOptions, LogSource, LogTarget,
-    Metadata, Name, Namespace, ObjectKey, Result, Sless, Trigger, TriggerType, bytes_stream,
+    ByteStream, CatalogExt, Error, Function, FunctionId, FunctionPhase, Kind, LogOptions,
+    LogSource, LogTarget, Metadata, Name, Namespace, ObjectKey, Result, Sless, Trigger,
+    TriggerType,
 };
 
-use super::{
-    folder::Content,
-    print::{Label, Printer},
-};
+use sless_source::{Content, Declared};
+use tokio_util::io::ReaderStream;
+
+use super::print::{Label, Printer};
 
 /// How long to wait until a log is looked for again.
 const LOG_PAUSE: Duration = Duration::from_millis(100);
@@ -40,10 +41,8 @@ impl Deployer {
     pub(super) async fn upload(&self, label: &Label, content: &Content) -> Result<Function> {
         let (namespace, name) = (&self.namespace, &content.name);
         let since = Timestamp::now();
-        let zip = content.zip()?;
-        self.sless
-            .upload(namespace, name, bytes_stream(zip))
-            .await?;
+        let zip = zip(content.clone()).await?;
+        self.sless.upload(namespace, name, zip).await?;
         let mut shown = 0;
         let function = {
             let settled = self.sless.wait_until_settled(namespace, name);
@@ -165,15 +164,15 @@ impl Deployer {
         let catalog = &self.sless.backends().catalog;
         let mut there = self.triggers(&content.name).await?;
         let wanted = |trigger: &Trigger| {
-            let mut wanted = content.triggers.iter();
-            wanted.any(|(name, spec)| {
+            let mut wanted = content.declared().iter();
+            wanted.any(|Declared { name, spec, .. }| {
                 *name == trigger.metadata.name && spec.kind == trigger.spec.kind
             })
         };
         for trigger in there.extract_if(.., |trigger| !wanted(trigger)) {
             self.delete(Kind::Trigger, trigger.metadata.name).await?;
         }
-        for (name, spec) in &content.triggers {
+        for Declared { name, spec, .. } in content.declared() {
             match there.iter().find(|trigger| trigger.metadata.name == *name) {
                 Some(trigger) if trigger.spec == *spec => {}
                 Some(_) => {
@@ -200,8 +199,19 @@ impl Deployer {
     }
 }
 
+/// The zip of a content, made beside the tasks and read while it is taken.
+async fn zip(content: Content) -> Result<ByteStream> {
+    let made = tokio::task::spawn_blocking(move || content.zip());
+    let zip = made
+        .await
+        .map_err(|cause| Error::internal("writing the zip broke off").with_source(cause))??;
+    let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(zip.file), 64 << 10);
+    let pieces = pieces.map_err(|cause| Error::internal("cannot read the zip").with_source(cause));
+    Ok(pieces.boxed())
+}
+
 /// A trigger in a sentence.
-pub(super) fn describe(name: &Name, spec: &sless_core::TriggerSpec) -> String {
+pub(super) fn describe(Declared { name, spec, .. }: &Declared) -> String {
     let what = match spec.kind {
         TriggerType::Http => "its URL".to_owned(),
         TriggerType::Event => format!("queue `{}`", spec.queue.as_deref().unwrap_or_default()),

@@ -6,17 +6,14 @@
 mod deploy;
 mod error;
 mod example;
-mod folder;
-mod manifest;
 mod print;
 mod session;
 mod settings;
-mod watch;
 
-pub use error::{DevError, FolderError};
-pub use manifest::ManifestError;
+pub use error::DevError;
 pub use session::Session;
 pub use settings::{DevOptions, Prepared, prepare};
+pub use sless_source::{FolderError, ManifestError};
 
 /// The namespace of what `dev` deploys.
 pub const NAMESPACE: &str = "dev";

@@ -10,17 +10,16 @@ use std::{
 
 use jiff::Timestamp;
 use sless_core::{Function, FunctionId, FunctionPhase, Name, Namespace, source::SourceLimits};
+use sless_source::{Content, Folder, FolderError, Overrides, Told, Watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{
     NAMESPACE,
     deploy::{Deployer, describe, trouble},
-    error::{DevError, FolderError},
+    error::DevError,
     example,
-    folder::{Content, Folder},
     print::{Label, Printer},
     settings::{Prepared, SUBJECT},
-    watch::{Told, Watch},
 };
 use crate::{
     App,
@@ -265,13 +264,10 @@ impl Project {
                 example::curl(&self.folder.shown, &url)
             ));
         }
-        let known = self
-            .deployed
-            .as_ref()
-            .map(|before| before.triggers.as_slice());
-        if known.unwrap_or_default() != content.triggers {
-            for (name, spec) in &content.triggers {
-                printer.plain(&format!("  {}", describe(name, spec)));
+        let known = self.deployed.as_ref().map(Content::declared);
+        if known.unwrap_or_default() != content.declared() {
+            for trigger in content.declared() {
+                printer.plain(&format!("  {}", describe(trigger)));
             }
         }
         self.deployed = Some(content.clone());
@@ -326,7 +322,7 @@ impl Look {
             (self.watch.clone(), self.folder.clone(), self.limits.clone());
         let read = tokio::task::spawn_blocking(move || {
             watch.lock().unwrap_or_else(PoisonError::into_inner).cover();
-            folder.read(&limits)
+            folder.read(&limits, &Overrides::default())
         });
         let gone = |path: &Path| FolderError::Unreadable {
             path: path.to_owned(),

@@ -8,11 +8,9 @@ use std::{
 
 use etcetera::BaseStrategy;
 use sless_core::{Digest, Name};
+use sless_source::{Content, Folder, Overrides};
 
-use super::{
-    error::DevError,
-    folder::{Content, Folder},
-};
+use super::error::DevError;
 use crate::{
     app::source_limits,
     settings::{AuthKind, LogFormat, Origin, Settings},
@@ -53,7 +51,7 @@ pub fn prepare(mut settings: Settings, options: &DevOptions) -> Result<Prepared,
     let mut names: BTreeMap<Name, PathBuf> = BTreeMap::new();
     for given in &options.folders {
         let folder = Folder::open(given)?;
-        let content = folder.read(&limits)?;
+        let content = folder.read(&limits, &Overrides::default())?;
         if let Some(first) = names.insert(content.name.clone(), given.clone()) {
             let (name, second) = (content.name.to_string(), given.clone());
             return Err(DevError::SameName {

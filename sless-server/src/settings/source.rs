@@ -64,7 +64,11 @@ impl fmt::Debug for Sources {
 const FOREIGN: &[&str] = &[
     "SLESS_CONFIG",
     "SLESS_TOKEN",
+    "SLESS_API_TOKEN",
+    "SLESS_CONTEXT",
     "SLESS_ENDPOINT",
+    "SLESS_NAMESPACE",
+    "SLESS_PROXY",
     "SLESS_VECTORS",
 ];
 
