@@ -83,6 +83,11 @@ pub enum FolderError {
 }
 
 impl FolderError {
+    /// Whether all that is wrong is that the folder holds no code.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Source { source, .. } if source.reason() == "source_empty")
+    }
+
     pub(crate) fn unreadable(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         Self::Unreadable { path, source }

@@ -111,6 +111,33 @@ impl Folder {
         })
     }
 
+    /// The function's name: that of the manifest, or else the folder's as a DNS label.
+    ///
+    /// # Errors
+    /// [`FolderError`] where the manifest is wrong, or no name can be made.
+    pub fn name(&self) -> Result<Name, FolderError> {
+        match fs::read(self.path.join(FILE)) {
+            Ok(text) => Ok(self.manifest(&text)?.name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Name::new(self.own_label()?).map_err(FieldError::from)?)
+            }
+            Err(error) => Err(FolderError::unreadable(self.shown.join(FILE), error)),
+        }
+    }
+
+    /// The DNS label that is as close to a folder's name as one can be; none where nothing of it may
+    /// stand in a label.
+    pub fn label(name: &str) -> Option<String> {
+        label(name)
+    }
+
+    fn own_label(&self) -> Result<String, FolderError> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        label(&name).ok_or_else(|| FolderError::NoName {
+            path: self.shown.clone(),
+        })
+    }
+
     /// Reads manifest and code. Where there is no manifest, the folder's name is the function's and
     /// its handler tells the language.
     ///
@@ -174,12 +201,7 @@ impl Folder {
     fn defaults(&self, overrides: &Overrides) -> Result<CreateFunction, FolderError> {
         let name = match &overrides.name {
             Some(name) => name.clone(),
-            None => {
-                let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-                label(&name).ok_or_else(|| FolderError::NoName {
-                    path: self.shown.clone(),
-                })?
-            }
+            None => self.own_label()?,
         };
         let runtime = match &overrides.runtime {
             Some(runtime) => runtime.clone(),

@@ -49,6 +49,14 @@ impl Content {
         })
     }
 
+    /// Says how long the body is, where that is known of a stream: it is sent with that length then,
+    /// which lets a server refuse it before a byte of it is read.
+    #[must_use]
+    pub fn with_length(mut self, length: u64) -> Self {
+        self.length = Some(length);
+        self
+    }
+
     /// A stream of unknown length, sent in chunks.
     pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self {

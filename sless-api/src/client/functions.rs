@@ -1,7 +1,7 @@
 //! Functions, their code and their logs.
 
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use reqwest::Method;
+use reqwest::{Method, Url};
 use tokio_util::{
     codec::{FramedRead, LinesCodec, LinesCodecError},
     io::StreamReader,
@@ -9,8 +9,8 @@ use tokio_util::{
 
 use super::{ByteStream, Client, ClientError, Content, Result};
 use crate::{
-    CreateFunction, Ensured, Function, Invocation, ListQuery, LogLine, LogQuery, Page,
-    PatchFunction, Receipt, SourceFile, UploadResult,
+    CreateFunction, Ensured, Function, Invocation, InvocationsQuery, ListQuery, LogLine, LogQuery,
+    Page, PatchFunction, Receipt, SourceFile, UploadResult,
 };
 
 /// Log lines as they come.
@@ -144,6 +144,11 @@ impl Client {
     /// As every call; [`ClientError::is_not_found`] where the function does not exist.
     pub async fn logs(&self, namespace: &str, name: &str, query: &LogQuery) -> Result<LogLines> {
         let url = self.url(&["v1", "namespaces", namespace, "functions", name, "logs"])?;
+        self.log_lines(url, query).await
+    }
+
+    /// The lines of a log, of whatever this is the address.
+    pub(super) async fn log_lines(&self, url: Url, query: &LogQuery) -> Result<LogLines> {
         let request = self.request(Method::GET, url).with_query(&[
             ("follow", query.follow.then(|| "true".to_owned())),
             ("tail", query.tail.map(|lines| lines.to_string())),
@@ -183,7 +188,7 @@ impl Client {
         &self,
         namespace: &str,
         name: &str,
-        query: &ListQuery,
+        query: &InvocationsQuery,
     ) -> Result<Page<Invocation>> {
         let segments = [
             "v1",
@@ -193,9 +198,19 @@ impl Client {
             name,
             "invocations",
         ];
+        let parameters = [
+            ("limit", query.limit.map(|limit| limit.to_string())),
+            ("cursor", query.cursor.clone()),
+            (
+                "origin",
+                query.origin.map(|origin| origin.as_str().to_owned()),
+            ),
+            ("failed", query.failed.then(|| "true".to_owned())),
+            ("since", query.since.map(|since| since.to_string())),
+        ];
         let request = self
             .request(Method::GET, self.url(&segments)?)
-            .with_query(&paged(query));
+            .with_query(&parameters);
         let answer = self.repeated(request).await?;
         self.json(answer).await
     }

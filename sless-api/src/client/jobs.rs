@@ -2,8 +2,8 @@
 
 use reqwest::Method;
 
-use super::{Client, Result, functions::paged};
-use crate::{CreateJob, Job, ListQuery, Page, PatchJob, Receipt};
+use super::{Client, LogLines, Result, functions::paged};
+use crate::{CreateJob, Job, ListQuery, LogQuery, Page, PatchJob, Receipt};
 
 impl Client {
     /// One page of the jobs of a namespace.
@@ -57,5 +57,20 @@ impl Client {
         let url = self.url(&["v1", "namespaces", namespace, "jobs", name])?;
         let answer = self.repeated(self.request(Method::DELETE, url)).await?;
         self.json(answer).await
+    }
+
+    /// The logs of a job, over all its runs. The stream ends by itself unless it follows.
+    ///
+    /// # Errors
+    /// As every call; [`ClientError::is_not_found`](super::ClientError::is_not_found) where the job
+    /// does not exist or has not run.
+    pub async fn job_logs(
+        &self,
+        namespace: &str,
+        name: &str,
+        query: &LogQuery,
+    ) -> Result<LogLines> {
+        let url = self.url(&["v1", "namespaces", namespace, "jobs", name, "logs"])?;
+        self.log_lines(url, query).await
     }
 }

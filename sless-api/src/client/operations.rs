@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use reqwest::Method;
+use jiff::{Timestamp, fmt::rfc2822};
+use reqwest::{Method, header::DATE};
 use serde::{Deserialize, Serialize};
 
 use super::{Client, ClientError, Result};
@@ -24,6 +25,20 @@ impl Client {
     pub async fn health(&self) -> Result<()> {
         let url = self.url(&["healthz"])?;
         self.once(self.request(Method::GET, url)).await.map(drop)
+    }
+
+    /// What the server's clock says, to the second: the field `Date` of an answer. None where the
+    /// answer has none.
+    ///
+    /// # Errors
+    /// As every call: [`ClientError`].
+    pub async fn server_time(&self) -> Result<Option<Timestamp>> {
+        let url = self.url(&["healthz"])?;
+        let answer = self.once(self.request(Method::GET, url)).await?;
+        let date = answer.headers().get(DATE);
+        let date = date.and_then(|value| value.to_str().ok());
+        // RFC 9110, section 5.6.7: a date is written as in mail, in GMT.
+        Ok(date.and_then(|text| Some(rfc2822::parse(text).ok()?.timestamp())))
     }
 
     /// Whether the server can do its work. Not being ready is an answer, not an error.
