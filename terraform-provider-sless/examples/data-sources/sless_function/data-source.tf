@@ -1,0 +1,7 @@
+data "sless_function" "hello" {
+  name = "hello"
+}
+
+output "url" {
+  value = data.sless_function.hello.url
+}

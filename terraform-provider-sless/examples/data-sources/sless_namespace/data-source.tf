@@ -1,0 +1,5 @@
+data "sless_namespace" "mine" {}
+
+output "namespace" {
+  value = data.sless_namespace.mine.name
+}

@@ -1,0 +1,202 @@
+//! Triggers between Terraform and the server.
+
+use sless_api::{
+    CreateTrigger, CronPolicies, Delivery, Field, MissedRuns, Overlap, PatchTrigger, QueueDeclare,
+    Trigger, TriggerType, WireDuration,
+};
+use tfplugin::{Plan, Value};
+
+use super::schema::default_delivery;
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn number<T: TryFrom<i64>>(value: &Value) -> Option<T> {
+    value.as_i64().and_then(|number| number.try_into().ok())
+}
+
+fn duration(value: &Value) -> Option<WireDuration> {
+    value.as_str().and_then(|text| text.parse().ok())
+}
+
+/// Reads a word that the API knows.
+fn word<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
+    let word = value.as_str()?;
+    serde_json::from_value(word.into()).ok()
+}
+
+/// A word as the API writes it.
+fn written<T: serde::Serialize>(word: &T) -> Value {
+    let written = serde_json::to_value(word).ok();
+    written
+        .as_ref()
+        .and_then(serde_json::Value::as_str)
+        .map_or(Value::Null, Value::from)
+}
+
+/// What is asked of the server. The error is a sentence.
+pub(super) fn request(wanted: &Value) -> Result<CreateTrigger, String> {
+    let kind = word::<TriggerType>(wanted.at("type"));
+    Ok(CreateTrigger {
+        name: text(wanted.at("name")).unwrap_or_default(),
+        kind: kind.ok_or("`type` is not known.")?,
+        function_ref: text(wanted.at("function")).unwrap_or_default(),
+        enabled: wanted.at("enabled").as_bool(),
+        schedule: text(wanted.at("schedule")),
+        time_zone: text(wanted.at("time_zone")),
+        policies: policies(wanted.at("policies")),
+        queue: text(wanted.at("queue")),
+        queue_declare: word::<QueueDeclare>(wanted.at("queue_declare")),
+        delivery: delivery(wanted.at("delivery")),
+    })
+}
+
+fn policies(given: &Value) -> Option<CronPolicies> {
+    given.as_map()?;
+    Some(CronPolicies {
+        missed_runs: word::<MissedRuns>(given.at("missed_runs")),
+        missed_deadline: duration(given.at("missed_deadline")),
+        overlap: word::<Overlap>(given.at("overlap")),
+        max_running: number(given.at("max_running")),
+    })
+}
+
+fn delivery(given: &Value) -> Option<Delivery> {
+    given.as_map()?;
+    Some(Delivery {
+        max_attempts: number(given.at("max_attempts")),
+        min_backoff: duration(given.at("min_backoff")),
+        max_backoff: duration(given.at("max_backoff")),
+        in_flight: number(given.at("in_flight")),
+        prefetch: number(given.at("prefetch")),
+    })
+}
+
+/// The same as a change: what is not given goes back to the server's default.
+pub(super) fn patch(request: CreateTrigger) -> PatchTrigger {
+    fn field<T>(value: Option<T>) -> Field<T> {
+        value.map_or(Field::Null, Field::Value)
+    }
+    PatchTrigger {
+        function_ref: Some(request.function_ref),
+        enabled: field(request.enabled),
+        schedule: request.schedule,
+        time_zone: field(request.time_zone),
+        policies: field(request.policies),
+        queue: request.queue,
+        queue_declare: field(request.queue_declare),
+        delivery: field(request.delivery),
+    }
+}
+
+/// Whether a trigger that is there is what a lost answer was about.
+pub(super) fn is_ours(request: &CreateTrigger, found: &Trigger) -> bool {
+    found.kind == request.kind
+        && found.function_ref == request.function_ref
+        && found.enabled == request.enabled.unwrap_or(true)
+        && found.schedule == request.schedule
+        && found.queue == request.queue
+}
+
+/// Puts what the server says into a state. Where neither the state nor anybody else has said
+/// something about deliveries, nothing is said.
+pub(super) fn put(state: &mut Value, trigger: &Trigger) {
+    let was_silent = !matches!(state.at("delivery"), Value::Map(_));
+    let url = state.at("url").clone();
+    put_all(state, trigger);
+    if was_silent && *state.at("delivery") == default_delivery() {
+        state.put("delivery", Value::Null);
+    }
+    // What a plan promised stays; another address is seen by the next look.
+    if url.as_str().is_some() {
+        state.put("url", url);
+    }
+}
+
+/// Puts everything that the server says into a state.
+pub(super) fn put_all(state: &mut Value, trigger: &Trigger) {
+    state.put("id", trigger.name.as_str());
+    state.put("name", trigger.name.as_str());
+    state.put("namespace", trigger.namespace.as_str());
+    state.put("type", written(&trigger.kind));
+    state.put("function", trigger.function_ref.as_str());
+    state.put("enabled", trigger.enabled);
+    state.put("schedule", trigger.schedule.clone());
+    state.put("time_zone", trigger.time_zone.clone());
+    let policies = trigger.policies.as_ref().map(|policies| {
+        Value::from_iter([
+            (
+                "missed_runs",
+                policies.missed_runs.as_ref().map_or(Value::Null, written),
+            ),
+            (
+                "missed_deadline",
+                policies
+                    .missed_deadline
+                    .map(|value| value.to_string())
+                    .into(),
+            ),
+            (
+                "overlap",
+                policies.overlap.as_ref().map_or(Value::Null, written),
+            ),
+            (
+                "max_running",
+                policies.max_running.map(|count| count as u64).into(),
+            ),
+        ])
+    });
+    // The inner words of the state stay where they mean the same: see `Attribute::same_when`.
+    state.put("policies", policies);
+    state.put("queue", trigger.queue.clone());
+    state.put(
+        "queue_declare",
+        trigger.queue_declare.as_ref().map_or(Value::Null, written),
+    );
+    let delivery = trigger.delivery.as_ref().map(|delivery| {
+        Value::from_iter([
+            ("max_attempts", delivery.max_attempts.into()),
+            (
+                "min_backoff",
+                Value::from(delivery.min_backoff.map(|value| value.to_string())),
+            ),
+            (
+                "max_backoff",
+                delivery.max_backoff.map(|value| value.to_string()).into(),
+            ),
+            ("in_flight", delivery.in_flight.into()),
+            ("prefetch", delivery.prefetch.into()),
+        ])
+    });
+    state.put("delivery", delivery);
+    state.put("url", trigger.url.clone());
+    state.put("active", trigger.active);
+    state.put(
+        "next_fire",
+        trigger.next_fire_at.map(|time| time.to_string()),
+    );
+}
+
+/// Decides what follows from the type.
+pub(super) fn plan(plan: &mut Plan) {
+    if plan.config().at("delivery").is_null() {
+        // Not given is the same as the server's defaults.
+        let before = plan.prior().at("delivery").clone();
+        let kept = if before == default_delivery() {
+            before
+        } else {
+            Value::Null
+        };
+        plan.decide("delivery", kept);
+    }
+    let Some(kind) = plan.planned().at("type").as_str().map(str::to_owned) else {
+        return;
+    };
+    if kind != "http" {
+        plan.decide("url", Value::Null);
+    }
+    if kind != "cron" {
+        plan.decide("next_fire", Value::Null);
+    }
+}
