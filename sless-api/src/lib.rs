@@ -52,7 +52,7 @@ pub use env::Env;
 pub use error::ErrorBody;
 pub use field::Field;
 pub use function::{CreateFunction, Function, FunctionPhase, PatchFunction};
-pub use invocation::{Invocation, InvocationOrigin};
+pub use invocation::{Invocation, InvocationOrigin, InvocationsQuery};
 pub use job::{CreateJob, Job, JobPhase, PatchJob};
 pub use log::{LogLine, LogQuery, LogSource};
 pub use namespace::{Ensured, EnsuredStatus};

@@ -70,6 +70,11 @@ pub struct Invocation {
     pub origin: Origin,
     /// The trigger or job that caused it.
     pub cause: Option<Name>,
+    /// Who called, as far as that is known: for a request to the function's URL the address that it
+    /// came from, as the server saw it. At most [`Invocation::CALLER_MAX`] bytes. What else makes
+    /// calls is named by `origin` and `cause`.
+    #[serde(default)]
+    pub caller: Option<String>,
     /// Which attempt, from 1.
     pub attempt: u32,
     /// When it began.
@@ -80,8 +85,23 @@ pub struct Invocation {
     pub status: u16,
     /// A machine word where there was no response of the function, such as `timeout`.
     pub error: Option<String>,
+    /// Bytes of the request's body: its length where that was known when the call began, else what
+    /// was read of it.
+    #[serde(default)]
+    pub request_bytes: u64,
     /// Bytes of the response's body.
     pub response_bytes: u64,
+    /// The end of what the call wrote to its log, at most [`Invocation::LOG_TAIL_MAX`] bytes: lines,
+    /// oldest first. `None` where it wrote nothing.
+    #[serde(default)]
+    pub log_tail: Option<String>,
+}
+
+impl Invocation {
+    /// The most bytes of [`Invocation::log_tail`].
+    pub const LOG_TAIL_MAX: usize = 4096;
+    /// The most bytes of [`Invocation::caller`].
+    pub const CALLER_MAX: usize = 256;
 }
 
 /// Which records to read.

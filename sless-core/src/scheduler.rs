@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Artifact, ArtifactKind, Body, ChangeStream, Digest, Ensured, Entrypoint, Failure, LogOptions,
-    LogStream, Namespace, Quantity, Receipt, Result, Runtime,
+    LogStream, LogTail, Namespace, Quantity, Receipt, Result, Runtime,
     resource::{FunctionId, JobId},
 };
 
@@ -106,6 +106,8 @@ pub struct CallContext {
     /// How long the call may take in all, waking and the response's body included. A backend ends what
     /// takes longer; the engine ends a call whose head has not come by then.
     pub timeout: Duration,
+    /// Where the end of what the call writes to its log goes, if somebody wants it.
+    pub log_tail: LogTail,
 }
 
 impl CallContext {
@@ -114,7 +116,15 @@ impl CallContext {
         Self {
             request_id: request_id.into(),
             timeout,
+            log_tail: LogTail::default(),
         }
+    }
+
+    /// Says where the end of what the call writes to its log goes.
+    #[must_use]
+    pub fn with_log_tail(mut self, log_tail: LogTail) -> Self {
+        self.log_tail = log_tail;
+        self
     }
 }
 

@@ -55,7 +55,9 @@ impl Records {
         Ok(Self(Database::open(dir, &SCHEMA, config)?))
     }
 
-    /// All records of a kind, by key.
+    /// All records of a kind, by key. One that cannot be read is passed over, and told in the trace: a
+    /// build is made again, a workload applied again, and a run whose begin the caller saw is taken for
+    /// interrupted.
     pub(crate) async fn all<T>(&self, kind: RecordKind) -> Result<Vec<(String, T)>>
     where
         T: DeserializeOwned + Send + 'static,
@@ -66,12 +68,14 @@ impl Records {
             let mut rows = query.query([kind.as_str()])?;
             let mut all = Vec::new();
             while let Some(row) = rows.next()? {
-                let value = serde_json::from_str(row.get_ref(1)?.as_str().unwrap_or_default())
-                    .map_err(|source| Fault::Row {
-                        what: kind.as_str(),
-                        source,
-                    })?;
-                all.push((row.get(0)?, value));
+                let key: String = row.get(0)?;
+                match serde_json::from_str(row.get_ref(1)?.as_str().unwrap_or_default()) {
+                    Ok(value) => all.push((key, value)),
+                    Err(error) => {
+                        let kind = kind.as_str();
+                        tracing::error!(kind, key, %error, "a record cannot be read");
+                    }
+                }
             }
             Ok(all)
         });

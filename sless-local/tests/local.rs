@@ -6,6 +6,7 @@ mod local {
     mod crash;
     mod functions;
     mod golden;
+    mod golden_work;
     mod programs;
     mod queue;
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::body::{Body, Streaming};
 use crate::error::{CallError, HandlerError};
 use crate::frame::{self, BadHead, EventKind, ResponseHead};
-use crate::host::CallContext;
+use crate::host::{CallContext, LogTail};
 use crate::pool::{Lease, Unleased};
 use crate::pump::Pump;
 use crate::slot::{Broken, Said};
@@ -92,11 +92,13 @@ where
             pump: rest,
             time,
             deadline,
+            log_tail: context.log_tail.clone(),
         };
         let result = match timeout_at(deadline, exchange.answer()).await {
             Ok(result) => result,
             Err(_) => return Err(exchange.out_of_time()),
         };
+        // Of a worker that ended there is nothing to tell but what it wrote before.
         if whole && matches!(result, Err(Stopped::Broken(Broken::Unread))) {
             exchange.lease.lost();
             continue;
@@ -152,7 +154,8 @@ async fn begin(
     let (first, end) = pump
         .as_ref()
         .map_or((&[][..], true), |pump| pump.first(INLINE));
-    slot.queue_call(&call, first, end);
+    let log_bytes = context.log_tail.as_ref().map_or(0, |tail| tail.limit);
+    slot.queue_call(&call, first, end, log_bytes);
     let size = slot.unsent();
     let wrote = poll_fn(|cx| match slot.poll_flush(cx) {
         Poll::Ready(result) => Poll::Ready(result.is_ok()),
@@ -180,6 +183,15 @@ pub(crate) struct Exchange {
     pump: Option<Pump>,
     time: Duration,
     deadline: Instant,
+    /// Where the end of the call's log goes, until it is there.
+    log_tail: Option<LogTail>,
+}
+
+impl Drop for Exchange {
+    /// The caller has left, or the worker.
+    fn drop(&mut self) {
+        self.tell_log(true);
+    }
 }
 
 enum Answer {
@@ -261,6 +273,21 @@ impl Exchange {
         }
     }
 
+    /// Gives the end of the call's log to whoever wants it; `always` where the worker's word is not
+    /// there, or not to be had, that there is one.
+    fn tell_log(&mut self, always: bool) {
+        if let Some(tail) = self.log_tail.take()
+            && let Some(slot) = self.lease.slot()
+            && (always || slot.logged)
+        {
+            let text = slot.log_tail();
+            if !text.is_empty() {
+                // It is empty: nobody else fills it.
+                let _ = tail.cell.set(text);
+            }
+        }
+    }
+
     async fn said(&mut self) -> Result<Said, Stopped> {
         poll_fn(|cx| self.poll_said(cx)).await
     }
@@ -292,15 +319,22 @@ impl Exchange {
                 head,
                 body,
                 is_error,
-            }) => Ok(whole(head, body, is_error)),
+            }) => {
+                self.tell_log(false);
+                Ok(whole(head, body, is_error))
+            }
             Ok(Answer::Stream {
                 head,
                 first,
                 length,
-            }) => Ok(respond(
-                head,
-                Body::stream(Streaming::new(self, first, length)),
-            )),
+            }) => {
+                if length.is_some() {
+                    // The handler has returned: it is only the answer that is long.
+                    self.tell_log(false);
+                }
+                let body = Body::stream(Streaming::new(self, first, length));
+                Ok(respond(head, body))
+            }
             Ok(Answer::Bad(BadHead(message))) => {
                 let kind = "InvalidResponse".to_owned();
                 Ok(error_response(HandlerError { kind, message }))
@@ -329,11 +363,13 @@ impl Exchange {
     /// The worker, which has closed the slot.
     fn lost(&mut self) -> Option<Arc<Worker>> {
         let worker = self.lease.slot().map(|slot| Arc::clone(&slot.worker));
+        self.tell_log(true);
         self.lease.lost();
         worker
     }
 
     fn out_of_time(&mut self) -> CallError {
+        self.tell_log(true);
         self.lease.give_up();
         CallError::Timeout { after: self.time }
     }
@@ -351,8 +387,14 @@ impl Exchange {
             return Poll::Ready(match std::task::ready!(self.poll_said(cx)) {
                 Ok(Said::Data(data)) if data.is_empty() => continue,
                 Ok(Said::Data(data)) => Some(Ok(data)),
-                Ok(Said::End) => None,
-                Ok(Said::Fail(error)) => Some(Err(Ended::Call(CallError::Handler(error)))),
+                Ok(Said::End) => {
+                    self.tell_log(false);
+                    None
+                }
+                Ok(Said::Fail(error)) => {
+                    self.tell_log(false);
+                    Some(Err(Ended::Call(CallError::Handler(error))))
+                }
                 Ok(Said::Head { .. }) => {
                     self.lease.give_up();
                     let error = CallError::Protocol("a second head".to_owned());

@@ -7,10 +7,12 @@
 //! frame    = version:u8 (1)  kind:u8  flags:u8  reserved:u8 (0)  length:u32  payload[length]
 //! flags    = 1 END: the request's or the response's body ends with this frame
 //!            2 ERROR: this response stands for an error of the handler
+//!            4 LOGGED: with END or FAIL, the call has written lines; all of them are on the log
+//!              socket already
 //!
 //! slot, host to worker
 //!   1  CALL      event:u8 reserved:u8 id:u16 charset:u16 method:u16 path:u32 query:u32
-//!                headers:u32 timeout_ms:u32 body:u64 (whole length, 2^64-1 unknown)
+//!                headers:u32 timeout_ms:u32 body:u64 (whole length, 2^64-1 unknown) ticket:u64
 //!                then those six parts, then the first bytes of the body
 //!   2  DATA      the next bytes of the body
 //!   3  CANCEL    the client has left, or the body broke off; ends the body
@@ -22,7 +24,8 @@
 //!   33 READY     empty
 //!   34 REFUSED   the start failed: reason:u16, reason, message
 //! log, worker to host
-//!   35 LOG       stream:u8 (1 out, 2 err) truncated:u8 id:u16, id, text
+//!   35 LOG       stream:u8 (1 out, 2 err) truncated:u8 id:u16 ticket:u64 (the call's, 0 of none),
+//!                id, text
 //!
 //! headers  = ( name:u16 value:u32, name, value )*        text as Latin-1
 //! event    = 0 no body, 1 JSON, 2 text, 3 bytes, 4 no media type given
@@ -46,6 +49,7 @@ pub(crate) const RESPONSE_FIXED: usize = 8;
 
 pub(crate) const END: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
+pub(crate) const LOGGED: u8 = 4;
 
 pub(crate) const CALL: u8 = 1;
 pub(crate) const DATA: u8 = 2;
@@ -172,9 +176,9 @@ impl Call<'_> {
     }
 
     /// Writes the frame with the first bytes of the body.
-    pub(crate) fn encode(&self, body: &[u8], end: bool, to: &mut BytesMut) {
+    pub(crate) fn encode(&self, ticket: u64, body: &[u8], end: bool, to: &mut BytesMut) {
         let (id, charset) = (short(self.request_id), short(self.charset));
-        let length = 32 + self.head_length() + body.len();
+        let length = 40 + self.head_length() + body.len();
         to.reserve(HEADER + length);
         Header {
             kind: CALL,
@@ -192,6 +196,7 @@ impl Call<'_> {
         to.put_u32(headers_length(self.headers) as u32);
         to.put_u32(self.timeout_ms);
         to.put_u64(self.body_length.unwrap_or(u64::MAX));
+        to.put_u64(ticket);
         for part in [id, charset, self.method, self.path, self.query] {
             to.put_slice(part.as_bytes());
         }
@@ -319,16 +324,18 @@ pub(crate) fn word_and_rest(mut payload: &[u8]) -> Result<(String, String), Malf
 pub(crate) struct Log {
     pub(crate) stream: u8,
     pub(crate) truncated: bool,
+    pub(crate) ticket: u64,
     pub(crate) request_id: String,
     pub(crate) text: String,
 }
 
 pub(crate) fn log(mut payload: &[u8]) -> Result<Log, Malformed> {
-    if payload.len() < 4 {
+    if payload.len() < 12 {
         return Err(Malformed("a cut log frame"));
     }
     let (stream, truncated) = (payload.get_u8(), payload.get_u8() != 0);
     let length = payload.get_u16() as usize;
+    let ticket = payload.get_u64();
     if payload.len() < length {
         return Err(Malformed("a cut log frame"));
     }
@@ -336,6 +343,7 @@ pub(crate) fn log(mut payload: &[u8]) -> Result<Log, Malformed> {
     Ok(Log {
         stream,
         truncated,
+        ticket,
         request_id: lossy(id),
         text: lossy(text),
     })

@@ -76,6 +76,8 @@ fn a_head_that_cannot_be_sent_says_which_field() {
     assert!(response_head(200, 0, &[0, 9, 0]).is_err());
 }
 
+const TICKET: u64 = 0x0102_0304_0506_0708;
+
 /// Reads a CALL back, as a worker does.
 fn decode_call(mut frame: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>, bool) {
     let header = Header::peek(frame).unwrap().unwrap();
@@ -90,6 +92,7 @@ fn decode_call(mut frame: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>, bool) {
         *length = frame.get_u32() as usize;
     }
     frame.advance(12);
+    assert_eq!(frame.get_u64(), TICKET);
     let parts = lengths
         .into_iter()
         .map(|length| {
@@ -117,7 +120,7 @@ proptest! {
             query: &query, headers: &headers, timeout_ms: 7, body_length: None,
         };
         let mut bytes = BytesMut::new();
-        call.encode(&body, end, &mut bytes);
+        call.encode(TICKET, &body, end, &mut bytes);
         let (parts, rest, ends) = decode_call(&bytes);
         prop_assert!(id.as_bytes().starts_with(&parts[0]) && parts[0].len() <= MAX_SHORT);
         prop_assert_eq!(&parts[3], path.as_bytes());

@@ -1,7 +1,7 @@
 //! The host of one function.
 
 use std::error::Error as StdError;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -27,6 +27,21 @@ pub struct CallContext {
     /// The call's time, queue included, when it is shorter than
     /// [`HostConfig::timeout`](crate::HostConfig::timeout).
     pub timeout: Option<Duration>,
+    /// Where the end of what the call writes to its log goes, if somebody wants it.
+    pub log_tail: Option<LogTail>,
+}
+
+/// Takes the newest lines of one call, oldest first, each with its line end.
+///
+/// It is filled, at most once, before the answer's body ends or breaks off, or before
+/// [`Host::call`] fails; never where the call wrote nothing. Lines that a handler's own threads write
+/// later, and those of subprocesses, which nobody can tell apart, are in the log only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogTail {
+    /// Where the text goes.
+    pub cell: Arc<OnceLock<String>>,
+    /// The most bytes of it.
+    pub limit: usize,
 }
 
 impl CallContext {
@@ -35,7 +50,14 @@ impl CallContext {
         Self {
             request_id: request_id.into(),
             timeout: None,
+            log_tail: None,
         }
+    }
+
+    /// With a place for the end of what the call writes to its log, at most `limit` bytes.
+    pub fn with_log_tail(mut self, cell: Arc<OnceLock<String>>, limit: usize) -> Self {
+        self.log_tail = Some(LogTail { cell, limit });
+        self
     }
 
     /// With a shorter timeout.

@@ -26,6 +26,7 @@ use crate::slot::Slot;
 use crate::spawn::spawn;
 use crate::supervise::Message;
 use crate::worker::{Exit, Worker};
+use crate::worker_log::WorkerLog;
 
 const MAX_CONCURRENCY: usize = 1024;
 /// A reason and a message: a worker cuts the message itself.
@@ -99,7 +100,9 @@ pub(crate) async fn launch(
 
     let mut readers = JoinSet::new();
     let limit = config.limits.max_log_line_bytes;
-    readers.spawn(output::read_log(log, Arc::clone(tail), limit));
+    let log = WorkerLog::new(log, Arc::clone(tail), limit, config.concurrency);
+    let log = Arc::new(log);
+    readers.spawn(Arc::clone(&log).read());
     if let Some(out) = child.stdout.take() {
         readers.spawn(output::read_raw(
             out,
@@ -132,8 +135,11 @@ pub(crate) async fn launch(
             );
             tokio::spawn(tend);
             let max_head = config.limits.max_response_head_bytes;
-            let slot = |stream| Slot::new(Arc::clone(&worker), stream, max_head);
-            let slots = streams.into_iter().map(slot).collect();
+            let slot = |(number, stream)| {
+                let log = (Arc::clone(&log), number);
+                Slot::new(Arc::clone(&worker), stream, log, max_head)
+            };
+            let slots = streams.into_iter().enumerate().map(slot).collect();
             return Ok(Launched { worker, slots });
         }
         Ok(Some(Err(error))) => {

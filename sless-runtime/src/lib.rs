@@ -17,10 +17,11 @@ mod slot;
 mod spawn;
 mod supervise;
 mod worker;
+mod worker_log;
 
 pub use body::Body;
 pub use config::{HostConfig, Language, Limits, RestartPolicy};
 pub use error::{CallError, HandlerError, Reason, StartError};
-pub use host::{CallContext, Host, HostState};
+pub use host::{CallContext, Host, HostState, LogTail};
 pub use log::{DiscardLogs, LogLine, LogSink, LogStream};
 pub use once::{JobOutcome, run_once};

@@ -68,10 +68,35 @@ pub(crate) struct Tail {
     kept: Mutex<Kept>,
 }
 
+/// The newest lines within a number of bytes, each with its line end.
 #[derive(Debug, Default)]
-struct Kept {
+pub(crate) struct Kept {
     lines: VecDeque<String>,
     bytes: usize,
+}
+
+impl Kept {
+    pub(crate) fn add(&mut self, line: &str, limit: usize) {
+        let text = end_of(line, limit.saturating_sub(1));
+        self.bytes += text.len() + 1;
+        self.lines.push_back(text.to_owned());
+        while self.bytes > limit {
+            let Some(oldest) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.len() + 1;
+        }
+    }
+
+    /// The lines, oldest first.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::with_capacity(self.bytes);
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
 }
 
 impl Tail {
@@ -86,15 +111,7 @@ impl Tail {
     pub(crate) fn write(&self, line: LogLine) {
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let text = end_of(&line.text, self.limit.saturating_sub(1));
-            kept.bytes += text.len() + 1;
-            kept.lines.push_back(text.to_owned());
-            while kept.bytes > self.limit {
-                let Some(oldest) = kept.lines.pop_front() else {
-                    break;
-                };
-                kept.bytes -= oldest.len() + 1;
-            }
+            kept.add(&line.text, self.limit);
         }
         self.sink.write(line);
     }
@@ -102,12 +119,7 @@ impl Tail {
     /// The newest lines, oldest first, each with its line end.
     pub(crate) fn text(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::with_capacity(kept.bytes);
-        for line in &kept.lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-        text
+        kept.text()
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 use crate::error::HandlerError;
 use crate::frame::{self, BadHead, Header, Malformed, ResponseHead};
 use crate::worker::Worker;
+use crate::worker_log::{WorkerLog, ticket};
 
 /// Room for an answer of usual size.
 const SMALL_READ: usize = 4 * 1024;
@@ -35,6 +36,12 @@ pub(crate) struct Slot {
     pub(crate) sent_end: bool,
     /// The answer has been ended.
     pub(crate) got_end: bool,
+    /// The worker's log, and this slot's number in it.
+    log: (Arc<WorkerLog>, usize),
+    /// How many calls began here.
+    calls: u32,
+    /// The answer's end said that the call has written lines.
+    pub(crate) logged: bool,
 }
 
 /// What the worker says on a slot.
@@ -78,7 +85,12 @@ impl From<Malformed> for Broken {
 }
 
 impl Slot {
-    pub(crate) fn new(worker: Arc<Worker>, stream: UnixStream, max_head: usize) -> Self {
+    pub(crate) fn new(
+        worker: Arc<Worker>,
+        stream: UnixStream,
+        log: (Arc<WorkerLog>, usize),
+        max_head: usize,
+    ) -> Self {
         Self {
             worker,
             stream,
@@ -90,16 +102,30 @@ impl Slot {
             max_head,
             sent_end: true,
             got_end: true,
+            log,
+            calls: 0,
+            logged: false,
         }
     }
 
-    /// Begins a call.
-    pub(crate) fn queue_call(&mut self, call: &frame::Call<'_>, body: &[u8], end: bool) {
+    /// Begins a call, of whose log so many bytes are wanted.
+    pub(crate) fn queue_call(
+        &mut self,
+        call: &frame::Call<'_>,
+        body: &[u8],
+        end: bool,
+        log_bytes: usize,
+    ) {
         self.sent_end = end;
         self.got_end = false;
         self.frame_left = 0;
         self.frame_ends = false;
-        call.encode(body, end, &mut self.output);
+        self.logged = false;
+        self.calls = self.calls.wrapping_add(1);
+        let (log, number) = &self.log;
+        let ticket = ticket(*number, self.calls);
+        log.begin(*number, ticket, log_bytes);
+        call.encode(ticket, body, end, &mut self.output);
     }
 
     /// Takes a CALL back of which nothing was written.
@@ -131,6 +157,12 @@ impl Slot {
             length: 0,
         }
         .encode(&mut self.output);
+    }
+
+    /// The newest lines of the call.
+    pub(crate) fn log_tail(&self) -> String {
+        let (log, number) = &self.log;
+        log.end(*number, ticket(*number, self.calls))
     }
 
     /// Whether the slot can take the next call.
@@ -211,6 +243,9 @@ impl Slot {
         let Some(header) = Header::peek(&self.input)? else {
             return Ok(None);
         };
+        if header.flags & frame::LOGGED != 0 {
+            self.logged = true;
+        }
         match header.kind {
             frame::DATA => {
                 self.input.advance(frame::HEADER);

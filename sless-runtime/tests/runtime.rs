@@ -6,6 +6,7 @@ mod runtime {
     mod calls;
     mod contract;
     mod life;
+    mod log_tail;
     mod logs;
     mod modules;
     mod once;

@@ -21,7 +21,7 @@ from sless_worker_answer import (
     piece_bytes,
 )
 from sless_worker_call import BadEvent, Context, make_event
-from sless_worker_log import current, flush_lines, log_error, redirect, send
+from sless_worker_log import current, end_flags, flush_lines, log_error, redirect, send
 
 VERSION, HEADER = 1, 8
 CALL, CANCEL, READY, REFUSED = 1, 3, 33, 34
@@ -130,20 +130,21 @@ class Channel:
     def send(self, data):
         send(self.fd, data)
 
-    def answer(self, result):
+    def answer(self, result, call):
         if hasattr(result, "__await__"):
             result = self._loop_of_this_thread().run_until_complete(_awaited(result))
         answer = Answer(result)
         if answer.pieces is not None:
-            return self._stream(answer)
+            return self._stream(answer, call)
         body = answer.body
+        head = answer.head(len(body), end_flags(call))
         if len(body) <= _SMALL:
-            self.send(answer.head(len(body), END) + body)
+            self.send(head + body)
         else:
-            self.send(answer.head(len(body), END))
+            self.send(head)
             self.send(body)
 
-    def _stream(self, answer):
+    def _stream(self, answer, call):
         pieces = answer.pieces
         if hasattr(pieces, "__aiter__"):
             pieces = self._from_async(pieces)
@@ -161,14 +162,14 @@ class Channel:
                 if self.cancelled():
                     break
             if begun:
-                self.send(data_frame(b"", END))
+                self.send(data_frame(b"", end_flags(call)))
             else:
-                self.send(answer.head(0, END))
+                self.send(answer.head(0, end_flags(call)))
         except BaseException as error:
             if not begun or _stopping:
                 raise
             log_error(error)
-            self.send(fail_frame(error))
+            self.send(fail_frame(error, end_flags(call)))
         finally:
             close = getattr(pieces, "close", None)
             if close is not None:
@@ -211,16 +212,16 @@ def serve(fd, handler):
                 event = call.stream = channel.body_pieces(call)
             else:
                 event = make_event(call, channel.body(call))
-            channel.answer(function(event, call) if with_context else function(event))
+            channel.answer(function(event, call) if with_context else function(event), call)
         except BadEvent as error:
-            channel.send(error_answer(error, 400))
+            channel.send(error_answer(error, end_flags(call), 400))
         except Cancelled as error:
-            channel.send(fail_frame(error))
+            channel.send(fail_frame(error, end_flags(call)))
         except BaseException as error:
             if _stopping:
                 raise
             log_error(error)
-            channel.send(error_answer(error))
+            channel.send(error_answer(error, end_flags(call)))
         if call._lines is not None:
             flush_lines(call)
         if channel._open:

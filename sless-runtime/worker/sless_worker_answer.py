@@ -78,10 +78,10 @@ def data_frame(data, flags=0):
     return header.pack(VERSION, DATA, flags, 0, len(data)) + data
 
 
-def fail_frame(error):
+def fail_frame(error, flags):
     kind = type(error).__name__.encode()[:256]
     message = error_text(error).encode("utf-8", "replace")[:_MAX_MESSAGE]
-    return header.pack(VERSION, FAIL, END, 0, 2 + len(kind) + len(message)) + (
+    return header.pack(VERSION, FAIL, flags, 0, 2 + len(kind) + len(message)) + (
         len(kind).to_bytes(2, "big") + kind + message
     )
 
@@ -93,11 +93,12 @@ def error_text(error):
         return "(its message cannot be shown)"
 
 
-def error_answer(error, status=500):
+def error_answer(error, flags, status=500):
     """A whole answer that names an error's type and message."""
     about = {"type": type(error).__name__, "message": error_text(error)}
     body = dumps({"error": about})
-    flags = END | ERROR if status == 500 else END
+    if status == 500:
+        flags |= ERROR
     return head_frame(status, AS_JSON, b"", len(body), flags) + body
 
 

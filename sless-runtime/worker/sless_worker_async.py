@@ -15,7 +15,7 @@ from sless_worker_answer import (
     piece_bytes,
 )
 from sless_worker_call import BadEvent, Context, make_event
-from sless_worker_log import current, flush_lines, log_error
+from sless_worker_log import current, end_flags, flush_lines, log_error
 
 _READ = 1 << 18
 # Pieces of a streamed request body that wait for the handler.
@@ -136,7 +136,7 @@ class _Slot:
             self._open = False
             if self._whole is not None:
                 self._whole = None
-                self.write(fail_frame(Cancelled("the client has left")))
+                self.write(fail_frame(Cancelled("the client has left"), END))
             elif self._task is not None:
                 self._cancel()
         elif self._open:
@@ -170,17 +170,19 @@ class _Slot:
             result = handler.function(event, call) if handler.with_context else handler.function(event)
             if hasattr(result, "__await__"):
                 result = await result
-            await self._answer(result, begun)
+            await self._answer(call, result, begun)
             last = None
         except BadEvent as error:
-            last = error_answer(error, 400)
+            last = error_answer(error, end_flags(call), 400)
         except (asyncio.CancelledError, Cancelled) as error:
-            last = fail_frame(error) if self._left or begun[0] else error_answer(error)
+            as_last = fail_frame if self._left or begun[0] else error_answer
+            last = as_last(error, end_flags(call))
         except BaseException as error:
             if sless_worker._stopping:
                 raise
             log_error(error)
-            last = fail_frame(error) if begun[0] else error_answer(error)
+            as_last = fail_frame if begun[0] else error_answer
+            last = as_last(error, end_flags(call))
         if call._lines is not None:
             flush_lines(call)
         if last is not None:
@@ -188,13 +190,13 @@ class _Slot:
         self._task = self._stream = None
         self.resume()
 
-    async def _answer(self, result, begun):
+    async def _answer(self, call, result, begun):
         answer = Answer(result)
         if answer.pieces is None:
             body = answer.body
             # From here on a cancellation comes too late: the answer is on its way.
             begun[0] = True
-            head = answer.head(len(body), END)
+            head = answer.head(len(body), end_flags(call))
             if len(body) <= _SMALL:
                 self.write(head + body)
             else:
@@ -214,7 +216,8 @@ class _Slot:
                 await pieces.aclose()
             elif hasattr(pieces, "close"):
                 pieces.close()
-        self.write(data_frame(b"", END) if begun[0] else answer.head(0, END))
+        flags = end_flags(call)
+        self.write(data_frame(b"", flags) if begun[0] else answer.head(0, flags))
 
     async def _piece(self, answer, piece, begun):
         data = piece_bytes(piece)

@@ -11,7 +11,7 @@ except ImportError:  # Not CPython.
 HEADER = 8
 EMPTY, JSON, TEXT, BYTES, UNNAMED = range(5)
 
-_call = Struct(">BBHHHIIIIQ")
+_call = Struct(">BBHHHIIIIQQ")
 _field = Struct(">HI")
 _CALL_FIXED = HEADER + _call.size
 

@@ -7,10 +7,11 @@ from _thread import RLock
 from io import TextIOBase
 
 VERSION, LOG = 1, 35
+END, LOGGED = 1, 4
 
 # The call that runs in this context.
 current = ContextVar("sless_call", default=None)
-_header = Struct(">BBBBIBBH")
+_header = Struct(">BBBBIBBHQ")
 _lock = RLock()
 _fd = -1
 _limit = 16384
@@ -28,10 +29,11 @@ def send(fd, data):
 class _Lines:
     """What was written to a stream since its last line end."""
 
-    __slots__ = ("stream", "id", "text", "skipping")
+    __slots__ = ("stream", "id", "ticket", "text", "skipping")
 
-    def __init__(self, stream, id):
-        self.stream, self.id, self.text, self.skipping = stream, id, "", False
+    def __init__(self, stream, id, ticket):
+        self.stream, self.id, self.ticket = stream, id, ticket
+        self.text, self.skipping = "", False
 
     def write(self, text):
         frames = []
@@ -69,12 +71,13 @@ class _Lines:
             data = data[:_limit].decode("utf-8", "ignore").encode()
         if data.endswith(b"\r"):
             data = data[:-1]
-        length = 4 + len(self.id) + len(data)
-        head = _header.pack(VERSION, LOG, 0, 0, length, self.stream, truncated, len(self.id))
+        size = len(self.id)
+        length = 12 + size + len(data)
+        head = _header.pack(VERSION, LOG, 0, 0, length, self.stream, truncated, size, self.ticket)
         return head + self.id + data
 
 
-_root_lines = [None, _Lines(1, b""), _Lines(2, b"")]
+_root_lines = [None, _Lines(1, b"", 0), _Lines(2, b"", 0)]
 
 
 def _lines(stream):
@@ -85,7 +88,7 @@ def _lines(stream):
     if lines is None:
         lines = call._lines = [None, None, None]
     if lines[stream] is None:
-        lines[stream] = _Lines(stream, call._id())
+        lines[stream] = _Lines(stream, call._id(), call._fields[10])
     return lines[stream]
 
 
@@ -174,6 +177,14 @@ def flush_lines(call):
         for lines in call._lines:
             if lines is not None:
                 lines.flush()
+
+
+def end_flags(call):
+    """The flags of the frame that ends a call's answer. What the call has written goes out before."""
+    if call._lines is None:
+        return END
+    flush_lines(call)
+    return END | LOGGED
 
 
 def redirect(fd, limit):

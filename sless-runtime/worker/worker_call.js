@@ -5,7 +5,7 @@ const { isUtf8 } = require('node:buffer');
 const { HEADER } = require('./worker_frames.js');
 
 const JSON_EVENT = 1, TEXT_EVENT = 2, UNNAMED_EVENT = 4;
-const CALL_FIXED = HEADER + 32;
+const CALL_FIXED = HEADER + 40;
 // The same for all calls.
 const about = { functionName: '', namespace: '', functionUid: '' };
 
@@ -42,6 +42,8 @@ class Context {
     }
   }
 
+  // Names this call on its log lines.
+  get ticket() { return this.frame.subarray(HEADER + 32, HEADER + 40); }
   get requestId() { return this.part(0).toString(); }
   get functionName() { return about.functionName; }
   get namespace() { return about.namespace; }

@@ -4,7 +4,7 @@
 const VERSION = 1;
 const HEADER = 8;
 const CALL = 1, DATA = 2, CANCEL = 3, RESPONSE = 17, FAIL = 18, READY = 33, REFUSED = 34, LOG = 35;
-const END = 1, ERROR = 2;
+const END = 1, ERROR = 2, LOGGED = 4;
 const AS_HEADERS = 0, AS_JSON = 1, AS_TEXT = 2, AS_BYTES = 3;
 const MAX_MESSAGE = 16384;
 const NOTHING = Buffer.alloc(0);
@@ -71,7 +71,7 @@ function errorFrame(error, status) {
 }
 
 module.exports = {
-  HEADER, CALL, CANCEL, READY, REFUSED, LOG, END,
+  HEADER, CALL, CANCEL, READY, REFUSED, LOG, END, LOGGED,
   AS_HEADERS, AS_JSON, AS_TEXT, AS_BYTES, NOTHING,
   header, responseFrame, dataFrame, wordFrame, failFrame, errorFrame, errorKind, errorMessage,
 };

@@ -22,10 +22,11 @@ function within(call, work) {
   return work();
 }
 
-// The call is over.
+// The call is over, and what it has written goes out. Answers whether it has written anything.
 function ended(call) {
   if (call.lines !== null) for (const lines of call.lines) lines?.flush();
   running = null;
+  return call.lines !== null;
 }
 
 function writeAll(fd, data) {
@@ -35,9 +36,10 @@ function writeAll(fd, data) {
 
 // What was written to a stream since its last line end.
 class Lines {
-  constructor(stream, id) {
+  constructor(stream, id, ticket) {
     this.stream = stream;
     this.id = id;
+    this.ticket = ticket;
     this.text = '';
     this.skipping = false;
   }
@@ -84,24 +86,26 @@ class Lines {
       line = line.subarray(0, end);
     }
     if (line.at(-1) === 13) line = line.subarray(0, -1);
-    const frame = Buffer.allocUnsafe(HEADER + 4 + this.id.length + line.length);
+    const frame = Buffer.allocUnsafe(HEADER + 12 + this.id.length + line.length);
     header(frame, LOG, 0, frame.length - HEADER);
     frame[8] = this.stream;
     frame[9] = truncated ? 1 : 0;
     frame.writeUInt16BE(this.id.length, 10);
-    this.id.copy(frame, 12);
-    line.copy(frame, 12 + this.id.length);
+    this.ticket.copy(frame, 12);
+    this.id.copy(frame, 20);
+    line.copy(frame, 20 + this.id.length);
     return frame;
   }
 }
 
-const rootLines = [null, new Lines(1, NOTHING), new Lines(2, NOTHING)];
+const nobody = Buffer.alloc(8);
+const rootLines = [null, new Lines(1, NOTHING, nobody), new Lines(2, NOTHING, nobody)];
 
 function logText(stream, text) {
   const call = currentCall();
   if (call === null) return rootLines[stream].write(text);
   call.lines ??= [null, null, null];
-  (call.lines[stream] ??= new Lines(stream, call.part(0))).write(text);
+  (call.lines[stream] ??= new Lines(stream, call.part(0), call.ticket)).write(text);
 }
 
 function logError(error) {

@@ -7,7 +7,7 @@ const { answerOf, pieceBytes } = require('./worker_answer.js');
 const { BadEvent, Context, makeEvent } = require('./worker_call.js');
 const { ended, logError, within } = require('./worker_log.js');
 const {
-  HEADER, CALL, CANCEL, END, AS_TEXT, AS_BYTES, NOTHING,
+  HEADER, CALL, CANCEL, END, LOGGED, AS_TEXT, AS_BYTES, NOTHING,
   responseFrame, dataFrame, failFrame, errorFrame,
 } = require('./worker_frames.js');
 
@@ -174,6 +174,7 @@ class Slot {
 
   answer(call, result) {
     let frame;
+    let isRest = false;
     try {
       const answer = answerOf(result);
       if (answer.pieces !== undefined) {
@@ -186,14 +187,16 @@ class Slot {
       } else {
         frame = responseFrame(status, media, fields, NOTHING, END);
         frame.writeUInt32BE(8 + fields.length + body.length, 4);
+        if (ended(call)) frame[2] |= LOGGED;
         this.send(frame);
         frame = body;
+        isRest = true;
       }
     } catch (error) {
       this.fail(call, error);
       return;
     }
-    this.end(call, frame);
+    this.end(call, frame, isRest);
   }
 
   fail(call, error) {
@@ -205,8 +208,9 @@ class Slot {
     this.end(call, errorFrame(error, 500));
   }
 
-  end(call, frame) {
-    ended(call);
+  // `frame` ends the answer; where it is the rest of a long body, its head said so already.
+  end(call, frame, isRest = false) {
+    if (ended(call) && !isRest) frame[2] |= LOGGED;
     this.call = null;
     this.stream = null;
     this.onLeave = null;

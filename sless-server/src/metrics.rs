@@ -36,6 +36,7 @@ struct Inner {
     reconciling: Gauge,
     in_flight: Gauge,
     records_dropped: Counter,
+    records_waiting: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,6 +79,7 @@ impl Metrics {
         let reconciling = Gauge::default();
         let in_flight = Gauge::default();
         let records_dropped = Counter::default();
+        let records_waiting = Gauge::default();
         let mut registry = Registry::with_prefix("sless");
         registry.register("http_requests", "Requests, by route", requests.clone());
         registry.register_with_unit(
@@ -118,6 +120,11 @@ impl Metrics {
             "Records of calls that the log could not take",
             records_dropped.clone(),
         );
+        registry.register(
+            "invocation_records_waiting",
+            "Records of calls that wait for the log",
+            records_waiting.clone(),
+        );
         Self(Arc::new(Inner {
             registry,
             requests,
@@ -129,6 +136,7 @@ impl Metrics {
             reconciling,
             in_flight,
             records_dropped,
+            records_waiting,
         }))
     }
 
@@ -161,6 +169,7 @@ impl Metrics {
         set(&self.0.waiting, stats.waiting);
         set(&self.0.reconciling, stats.reconciling);
         set(&self.0.in_flight, stats.calls);
+        set(&self.0.records_waiting, stats.records_waiting);
         let dropped = stats
             .records_dropped
             .saturating_sub(self.0.records_dropped.get());

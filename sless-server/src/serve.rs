@@ -1,6 +1,6 @@
 //! The router behind a listener: with limits on what a client may do, and an end that drains.
 
-use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1};
@@ -96,8 +96,8 @@ pub async fn serve(
             accepted = accepted => accepted,
             Some(_) = connections.join_next() => continue,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, address)) => (stream, Peer(address.ip().to_canonical())),
             Err(error) => {
                 tracing::warn!(%error, "no connection can be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -108,7 +108,7 @@ pub async fn serve(
         let router = router.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let router = router.clone();
-            async move { Ok::<_, Infallible>(answer(router, request).await) }
+            async move { Ok::<_, Infallible>(answer(router, request, peer).await) }
         });
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         let guard = metrics.connection();
@@ -129,7 +129,17 @@ pub async fn serve(
     )
 }
 
-async fn answer(router: Router, request: Request<Incoming>) -> axum::response::Response {
+/// Where a request came from: the other end of its connection. Behind a proxy that is the proxy; what
+/// one says of its own clients in a header field, anybody can say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+async fn answer(
+    router: Router,
+    mut request: Request<Incoming>,
+    peer: Peer,
+) -> axum::response::Response {
+    request.extensions_mut().insert(peer);
     match router.oneshot(request.map(Body::new)).await {
         Ok(response) => response,
         Err(never) => match never {},

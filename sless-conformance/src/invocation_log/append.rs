@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sless_core::Origin;
+use sless_core::{Invocation, Origin};
 
 use super::{Case, ids};
 use crate::{
@@ -32,6 +32,11 @@ pub(super) async fn an_appended_record_is_read_back_whole(case: &Case<'_>) -> Ou
     records[2].error = Some("timeout".to_owned());
     records[3].duration = Duration::from_secs(3_600);
     records[4].response_bytes = 5 << 30;
+    records[0].caller = Some("2001:db8::1".to_owned());
+    records[0].log_tail = Some("one \"ü\"\n\ttwo '; --\n".to_owned());
+    records[3].request_bytes = 6 << 30;
+    records[3].log_tail = Some("ä".repeat(Invocation::LOG_TAIL_MAX / 2));
+    records[5].caller = Some("c".repeat(Invocation::CALLER_MAX));
     records[5].request_id = "ü \"quoted\" '; --".to_owned();
     case.append(&records).await?;
     ensure_eq!(case.all(case.query()?).await?, records, "the records");

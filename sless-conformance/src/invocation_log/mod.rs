@@ -72,12 +72,15 @@ impl<'a> Case<'a> {
             function: unique::name(function)?,
             origin: Origin::Http,
             cause: None,
+            caller: None,
             attempt: 1,
             started_at: self.now - SignedDuration::from_secs(seconds),
             duration: Duration::from_millis(7),
             status: 200,
             error: None,
+            request_bytes: 3,
             response_bytes: 2,
+            log_tail: None,
         })
     }
 

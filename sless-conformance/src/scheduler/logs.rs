@@ -2,7 +2,7 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::json;
-use sless_core::{LogLine, LogOptions, LogSource, LogTarget};
+use sless_core::{Invocation, LogLine, LogOptions, LogSource, LogTail, LogTarget};
 
 use super::{
     Case,
@@ -60,6 +60,41 @@ pub(super) async fn lines_carry_their_request_and_source(case: &Case<'_>) -> Out
         seen.collect::<Vec<_>>(),
         expected,
         "source, text and request id of the lines"
+    );
+    Ok(())
+}
+
+pub(super) async fn the_end_of_a_calls_log_is_told(case: &Case<'_>) -> Outcome {
+    let (_, invoker) = case.running(Fixture::LogLines).await?;
+    let call = async |lines: &[String]| {
+        let tail = LogTail::wanted();
+        let context = context().with_log_tail(tail.clone());
+        let request = event_request(&json!({ "stdout": lines }));
+        case.send(&invoker, request, &context).await?;
+        Ok::<_, Violation>(tail.text().map(str::to_owned))
+    };
+    let expected = |lines: &[String]| lines.join("\n") + "\n";
+    let mine = ["one ü".to_owned(), "  two".to_owned()];
+    ensure_eq!(call(&mine).await?, Some(expected(&mine)), "what a call wrote");
+    ensure_eq!(call(&[]).await?, None, "what a call wrote that wrote nothing");
+    let other = ["another call's".to_owned()];
+    ensure_eq!(
+        call(&other).await?,
+        Some(expected(&other)),
+        "what the next call wrote"
+    );
+    // More than is kept: the newest lines, whole.
+    let many: Vec<String> = (0..1_000).map(|number| format!("line {number}")).collect();
+    let kept = call(&many).await?.unwrap_or_default();
+    let limit = Invocation::LOG_TAIL_MAX;
+    ensure!(
+        kept.len() <= limit && kept.len() > limit / 2,
+        "of much, {} bytes are kept, expected about {limit}",
+        kept.len()
+    );
+    ensure!(
+        expected(&many).ends_with(&format!("\n{kept}")),
+        "what is kept are not the last lines: {kept:?}"
     );
     Ok(())
 }

@@ -121,4 +121,5 @@ suite! {
     52 apply::an_overtaken_writer_is_refused,
     53 scale::another_idle_time_is_no_revision,
     54 jobs::a_run_that_began_does_not_begin_again,
+    55 logs::the_end_of_a_calls_log_is_told,
 }

@@ -20,9 +20,7 @@ impl Engine {
             // After the calls: their records are the last to be written.
             let stop = self.recorded.clone();
             self.recording.spawn(async move {
-                records
-                    .store(recorder, log, options, stop.cancelled_owned())
-                    .await;
+                records.store(recorder, log, options, stop).await;
             });
             self.recording.close();
         }

@@ -1,24 +1,15 @@
 //! The one path of every call: from the proxy, from cron, from a queue, from the embedding program.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
-
-use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
-use jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Engine,
-    record::Recorder,
+    entry::Entry,
     routes::{Route, Target},
 };
 use crate::{
     Body, CallContext, CatalogExt as _, Error, ErrorKind, Function, FunctionId, FunctionPhase,
-    Invocation, Name, Namespace, Origin, Result, Retry, Uid, clock, reason,
+    LogTail, Name, Namespace, Origin, Result, Retry, Uid, clock, reason,
 };
 
 /// One call of a function.
@@ -35,6 +26,8 @@ pub struct Call {
     pub origin: Origin,
     /// The trigger that causes the call.
     pub cause: Option<Name>,
+    /// Who calls, as far as that is known; at most [`Invocation::CALLER_MAX`](crate::Invocation::CALLER_MAX) bytes are kept.
+    pub caller: Option<String>,
     /// Which attempt this is, from 1.
     pub attempt: u32,
     /// Names the call in every log; a random one where absent.
@@ -50,6 +43,7 @@ impl Call {
             request,
             origin: Origin::Direct,
             cause: None,
+            caller: None,
             attempt: 1,
             request_id: None,
         }
@@ -60,6 +54,13 @@ impl Call {
     pub fn from_origin(mut self, origin: Origin, cause: Option<Name>) -> Self {
         self.origin = origin;
         self.cause = cause;
+        self
+    }
+
+    /// Says who calls, for the record of the call.
+    #[must_use]
+    pub fn with_caller(mut self, caller: impl Into<String>) -> Self {
+        self.caller = Some(caller.into());
         self
     }
 
@@ -84,19 +85,30 @@ impl Engine {
         let request_id = call
             .request_id
             .unwrap_or_else(|| Uid::random().as_str().into());
+        let (request, request_size) = self.recorder.measure(call.request);
         let entry = Entry {
             request_id: request_id.clone(),
             namespace: call.namespace.clone(),
             function: call.function.clone(),
             origin: call.origin,
             cause: call.cause,
+            caller: call.caller,
             attempt: call.attempt,
             started_at: self.backends.clock.now(),
             began: self.backends.clock.elapsed(),
+            request_size,
+            log_tail: self.recorder.log_tail(),
         };
         let _under_way = self.calls.token();
+        let log_tail = entry.log_tail.clone();
         let answered = self
-            .answer(&call.namespace, &call.function, call.request, request_id)
+            .answer(
+                &call.namespace,
+                &call.function,
+                request,
+                request_id,
+                log_tail,
+            )
             .await;
         match answered {
             Ok(response) if self.recorder.is_idle() => Ok(response),
@@ -118,6 +130,7 @@ impl Engine {
         function: &Name,
         request: http::Request<Body>,
         request_id: Arc<str>,
+        log_tail: LogTail,
     ) -> Result<http::Response<Body>> {
         let route = match self.routes.find(namespace, function) {
             Some(route) => route,
@@ -131,7 +144,7 @@ impl Engine {
                     .with_retry(Retry::Never));
             }
         };
-        let context = CallContext::new(request_id, route.timeout);
+        let context = CallContext::new(request_id, route.timeout).with_log_tail(log_tail);
         let invoked = invoker.invoke(request, &context);
         let response = clock::timeout(&*self.backends.clock, route.timeout, invoked).await?;
         if matches!(&response, Err(error) if error.is_not_found()) {
@@ -200,132 +213,6 @@ fn not_ready(function: &Function) -> Error {
     ))
     .with_reason(reason)
     .with_retry(retry)
-}
-
-/// A record of a call that has not ended.
-#[derive(Debug)]
-pub(super) struct Entry {
-    request_id: Arc<str>,
-    namespace: Namespace,
-    function: Name,
-    origin: Origin,
-    cause: Option<Name>,
-    attempt: u32,
-    started_at: Timestamp,
-    began: Duration,
-}
-
-impl Entry {
-    fn failed(self, error: &Error, now: Duration) -> Invocation {
-        let word = error.reason().to_owned();
-        self.ended(error.kind().status().as_u16(), Some(word), 0, now)
-    }
-
-    fn ended(
-        self,
-        status: u16,
-        error: Option<String>,
-        response_bytes: u64,
-        now: Duration,
-    ) -> Invocation {
-        Invocation {
-            id: Uid::random(),
-            request_id: self.request_id.as_ref().to_owned(),
-            namespace: self.namespace,
-            function: self.function,
-            origin: self.origin,
-            cause: self.cause,
-            attempt: self.attempt,
-            started_at: self.started_at,
-            duration: now.saturating_sub(self.began),
-            status,
-            error,
-            response_bytes,
-        }
-    }
-}
-
-impl Recorder {
-    /// Lets a response through and records the call when its body has ended or was dropped.
-    fn follow(&self, response: http::Response<Body>, entry: Entry) -> http::Response<Body> {
-        let (head, body) = response.into_parts();
-        let followed = Followed {
-            body,
-            open: Some(Open {
-                recorder: self.clone(),
-                entry,
-                status: head.status.as_u16(),
-            }),
-            bytes: 0,
-        };
-        http::Response::from_parts(head, Body::wrap(followed))
-    }
-}
-
-/// A response's body, and the record that is made at its end.
-struct Followed {
-    body: Body,
-    open: Option<Open>,
-    bytes: u64,
-}
-
-struct Open {
-    recorder: Recorder,
-    entry: Entry,
-    status: u16,
-}
-
-impl Followed {
-    fn close(&mut self, error: Option<&str>) {
-        let Some(Open {
-            recorder,
-            entry,
-            status,
-        }) = self.open.take()
-        else {
-            return;
-        };
-        let now = recorder.elapsed();
-        recorder.put(entry.ended(status, error.map(str::to_owned), self.bytes, now));
-    }
-}
-
-impl http_body::Body for Followed {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        match &frame {
-            Some(Ok(frame)) => {
-                self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-            }
-            Some(Err(error)) => {
-                let word = error.reason().to_owned();
-                self.close(Some(&word));
-            }
-            None => self.close(None),
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Followed {
-    fn drop(&mut self) {
-        let left = (!self.body.is_end_stream()).then_some("caller_left");
-        self.close(left);
-    }
 }
 
 impl ErrorKind {

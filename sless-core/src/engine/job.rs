@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
+
 use super::{Engine, function::workload};
 use crate::{
     CatalogExt as _, Function, FunctionJob, FunctionPhase, Invocation, JobId, JobPhase, JobRun,
-    Origin, Receipt, Result, RunPhase, RunStatus, reason,
+    LogOptions, LogSource, LogTail, LogTarget, Origin, Receipt, Result, RunPhase, RunStatus, clock,
+    reason,
     resource::{Condition, JobStatus, ObjectKey, Uid},
 };
 
@@ -13,6 +16,12 @@ const COMPLETE: &str = "Complete";
 
 /// How soon to look again at a run, should its hint be lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// How many of a run's last lines are read for its record, of which as much is kept as fits.
+const RUN_LOG_LINES: usize = 200;
+
+/// How long the record of a run waits for them.
+const RUN_LOG_WAIT: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// One step of a job towards what is wanted of it. Answers when to look again.
@@ -38,7 +47,7 @@ impl Engine {
         let next = self.run(&job, &mut status).await?;
         if status != job.status {
             if status.phase.is_terminal() && status.run_id > 0 {
-                self.record_run(&job, &status);
+                self.record_run(&job, &status).await;
             }
             let changed = FunctionJob { status, ..job };
             self.backends.catalog.update_status(changed.into()).await?;
@@ -116,11 +125,12 @@ impl Engine {
     }
 
     /// Puts an ended run into the log of calls.
-    fn record_run(&self, job: &FunctionJob, status: &JobStatus) {
+    async fn record_run(&self, job: &FunctionJob, status: &JobStatus) {
         let (Some(started), Some(finished)) = (status.started_at, status.finished_at) else {
             return;
         };
         let failed = status.phase == JobPhase::Failed;
+        let log_tail = self.run_log(&JobId::of(&job.metadata), started).await;
         self.recorder.put(Invocation {
             // The same run is the same record, however often it is seen to have ended.
             id: Uid::new(format!("{}-{}", job.metadata.uid, status.run_id)),
@@ -129,16 +139,49 @@ impl Engine {
             function: job.spec.function_ref.clone(),
             origin: Origin::Job,
             cause: Some(job.metadata.name.clone()),
+            caller: None,
             attempt: 1,
             started_at: started,
             duration: Duration::try_from(finished.duration_since(started)).unwrap_or_default(),
             status: if failed { 500 } else { 200 },
             error: failed.then(|| status.reason.clone()),
+            request_bytes: job.spec.event().len() as u64,
             response_bytes: status
                 .result
                 .as_ref()
                 .map_or(0, |result| result.len() as u64),
+            log_tail: log_tail.text().map(str::to_owned),
         });
+    }
+
+    /// The end of what a run wrote, as far as it can be had at once.
+    async fn run_log(&self, job: &JobId, started: jiff::Timestamp) -> LogTail {
+        let tail = self.recorder.log_tail();
+        if !tail.is_wanted() {
+            return tail;
+        }
+        let options = LogOptions::default()
+            .with_tail(RUN_LOG_LINES)
+            .with_since(started);
+        let target = LogTarget::Job(job.clone());
+        let read = async {
+            let mut text = String::new();
+            let mut lines = self.backends.scheduler.logs(&target, &options).await?;
+            while let Some(line) = lines.try_next().await? {
+                if matches!(line.source, LogSource::Stdout | LogSource::Stderr) {
+                    text.push_str(&line.text);
+                    text.push('\n');
+                }
+            }
+            Ok::<_, crate::Error>(text)
+        };
+        match clock::timeout(&*self.backends.clock, RUN_LOG_WAIT, read).await {
+            Ok(Ok(text)) => tail.fill(&text),
+            Ok(Err(error)) | Err(error) => {
+                tracing::debug!(%job, error = %error.chain(), "the log of a run was not read");
+            }
+        }
+        tail
     }
 
     async fn take_job_apart(&self, job: FunctionJob) -> Result<Option<Duration>> {

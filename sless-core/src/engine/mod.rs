@@ -12,6 +12,7 @@ mod backends;
 mod controller;
 mod cron;
 mod deploy;
+mod entry;
 mod events;
 mod function;
 mod index;

@@ -38,7 +38,8 @@ pub struct Options {
     pub delete_wait: Duration,
     /// How long [`Sless::shutdown`](super::Sless::shutdown) waits for calls and reconciles.
     pub drain: Duration,
-    /// Records of calls that wait to be stored; more are dropped, and counted.
+    /// Records of calls that wait to be stored, each with at most 4 KiB of log; more are dropped, and
+    /// counted.
     pub record_queue: usize,
     /// Records stored at once.
     pub record_batch: usize,

@@ -56,6 +56,8 @@ pub struct Stats {
     pub reconciling: usize,
     /// Calls whose response has not begun.
     pub calls: usize,
+    /// Records of calls that wait to be stored.
+    pub records_waiting: usize,
     /// Records of calls that were dropped, since the log was too slow or away.
     pub records_dropped: u64,
 }
@@ -68,10 +70,14 @@ pub struct Health {
     pub catalog: bool,
     /// It was not told to shut down.
     pub accepting: bool,
+    /// The log of calls takes records, or there is none. Where it does not, calls go on and records
+    /// wait.
+    pub recording: bool,
 }
 
 impl Health {
-    /// Whether all is well.
+    /// Whether calls are taken and objects reconciled. A log of calls that is away changes nothing of
+    /// that.
     pub const fn is_ready(self) -> bool {
         self.catalog && self.accepting
     }
@@ -156,6 +162,7 @@ impl Sless {
             waiting,
             reconciling,
             calls: self.0.calls.len(),
+            records_waiting: self.0.recorder.waiting(),
             records_dropped: self.0.recorder.dropped(),
         }
     }
@@ -165,6 +172,7 @@ impl Sless {
         Health {
             catalog: *self.0.follows.borrow(),
             accepting: !self.0.stop.is_cancelled(),
+            recording: !self.0.recorder.is_failing(),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) static SCHEMA: Schema = Schema {
     file: "invocations.db",
-    steps: &[include_str!("schema.sql")],
+    steps: &[include_str!("schema.sql"), include_str!("schema-2.sql")],
     tidy: &[],
 };
 

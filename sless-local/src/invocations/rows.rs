@@ -19,8 +19,9 @@ pub(super) fn nanoseconds(time: Timestamp) -> i64 {
 /// Writes a record; one with an id that is there is passed over.
 pub(super) fn insert(connection: &Connection, record: &Invocation) -> Result<(), Fault> {
     let sql = "INSERT INTO invocations(id, request_id, namespace, function, origin, cause, attempt,
-                   started_at, duration, status, error, response_bytes)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+                   started_at, duration, status, error, response_bytes, caller, request_bytes,
+                   log_tail)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
                ON CONFLICT(id) DO NOTHING";
     connection.prepare_cached(sql)?.execute(params![
         record.id.as_str(),
@@ -35,6 +36,9 @@ pub(super) fn insert(connection: &Connection, record: &Invocation) -> Result<(),
         record.status,
         record.error,
         i64::try_from(record.response_bytes).unwrap_or(i64::MAX),
+        record.caller,
+        i64::try_from(record.request_bytes).unwrap_or(i64::MAX),
+        record.log_tail,
     ])?;
     Ok(())
 }
@@ -47,7 +51,8 @@ pub(super) fn page(
 ) -> Result<InvocationPage, Fault> {
     let limit = query.limit.clamp(1, InvocationQuery::LIMIT_MAX);
     let mut sql = "SELECT id, request_id, namespace, function, origin, cause, attempt, started_at,
-                       duration, status, error, response_bytes, number
+                       duration, status, error, response_bytes, number, caller, request_bytes,
+                       log_tail
                    FROM invocations WHERE namespace = ?"
         .to_owned();
     let mut values: Vec<Value> = vec![query.namespace.as_str().to_owned().into()];
@@ -135,7 +140,10 @@ fn record(row: &Row<'_>) -> Result<Invocation, Fault> {
         duration: Duration::from_nanos(unsigned(8)?),
         status: row.get(9)?,
         error: row.get(10)?,
+        caller: row.get(13)?,
+        request_bytes: unsigned(14)?,
         response_bytes: unsigned(11)?,
+        log_tail: row.get(15)?,
     })
 }
 

@@ -9,7 +9,9 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use sless_core::{Body, CallContext, Error, ErrorKind, Invoke, Result, Retry, reason};
+use sless_core::{
+    Body, CallContext, Error, ErrorKind, Invocation, Invoke, Result, Retry, reason,
+};
 use sless_runtime::CallError;
 
 use super::{
@@ -71,9 +73,12 @@ impl Invoke for LocalInvoker {
             .pick(&self.inner, self.runner.wanted())
             .ok_or_else(|| Error::unavailable("the function is being stopped").at(BACKEND))?;
         let left = context.timeout.saturating_sub(began.elapsed());
-        let context =
+        let mut call =
             sless_runtime::CallContext::new(context.request_id.as_ref()).with_timeout(left);
-        let response = host.call(request, context).await.map_err(call_error)?;
+        if let Some(cell) = context.log_tail.cell() {
+            call = call.with_log_tail(Arc::clone(cell), Invocation::LOG_TAIL_MAX);
+        }
+        let response = host.call(request, call).await.map_err(call_error)?;
         Ok(response.map(|body| Body::wrap(Held { body, _hold: hold })))
     }
 }

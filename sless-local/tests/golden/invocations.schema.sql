@@ -1,4 +1,4 @@
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 CREATE TABLE invocations(
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -14,7 +14,7 @@ CREATE TABLE invocations(
     status INTEGER NOT NULL,
     error TEXT,
     response_bytes INTEGER NOT NULL
-) STRICT;
+, caller TEXT, request_bytes INTEGER NOT NULL DEFAULT 0, log_tail TEXT) STRICT;
 
 CREATE INDEX invocations_by_function ON invocations(namespace, function, started_at);
 

@@ -10,7 +10,7 @@ use sless_core::{
 };
 use sless_local::{Local, LocalConfig};
 
-const FILES: [&str; 3] = ["catalog", "queue", "invocations"];
+const FILES: [&str; 4] = ["catalog", "queue", "invocations", "work"];
 
 /// Every definition in a file, in order of their names.
 fn schema(file: &Path) -> String {
@@ -89,20 +89,36 @@ async fn the_layout_of_a_data_folder_is_the_golden_one() {
     }
 }
 
+pub(super) fn text_of(name: &str) -> String {
+    std::fs::read_to_string(golden(name)).expect("a golden file")
+}
+
+/// Makes a database of the data folder: schema and rows as this version wrote them.
+pub(super) fn restore(folder: &Path, version: &str, name: &str) {
+    let connection =
+        Connection::open(folder.join(format!("db/{name}.db"))).expect("a database");
+    for part in ["schema", "rows"] {
+        let sql = text_of(&format!("{version}/{name}.{part}.sql"));
+        connection.execute_batch(&sql).expect(name);
+    }
+}
+
+/// A data folder with nothing in it yet.
+pub(super) fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["db", "logs"] {
+        std::fs::create_dir(folder.path().join(name)).expect("made");
+    }
+    std::fs::write(folder.path().join("format"), "sless-local 1\n").expect("written");
+    folder
+}
+
 /// The files hold what version 1 wrote: schema and rows.
 #[tokio::test]
 async fn a_data_folder_of_version_1_is_read() {
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::create_dir(folder.path().join("db")).expect("made");
-    std::fs::write(folder.path().join("format"), "sless-local 1\n").expect("written");
+    let folder = folder();
     for name in FILES {
-        let file = folder.path().join(format!("db/{name}.db"));
-        let connection = Connection::open(file).expect("a database");
-        for part in ["schema", "rows"] {
-            let path = golden(&format!("v1/{name}.{part}.sql"));
-            let sql = std::fs::read_to_string(path).expect("a golden file");
-            connection.execute_batch(&sql).expect(name);
-        }
+        restore(folder.path(), "v1", name);
     }
     let local = Local::open(LocalConfig::new(folder.path()))
         .await

@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | `x-sless-request-id` | request | names the call in context and log; else `x-request-id`, else a new one |
 //! | `x-sless-timeout-ms` | request | the call's time, when it is shorter than the configured one |
+//! | `x-sless-log-tail` | request | asks for the end of the call's log, at most so many bytes |
+//! | `x-sless-log-tail` | answer | that, as a JSON string; in the trailers where the answer is streamed and the request says `te: trailers` |
 //! | `x-sless-error` | answer | the error's word, on every answer that the handler did not choose |
 
 use std::hash::{BuildHasher, RandomState};
@@ -27,6 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use super::log_tail::{Answer, Asked};
 use super::logs::LineWriter;
 use super::settings::Settings;
 
@@ -149,10 +152,10 @@ async fn accept(
     }
 }
 
-async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Response<Body> {
+async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Response<Answer> {
     match request.uri().path() {
-        "/_sless/healthz" => return plain(StatusCode::OK, "ok"),
-        "/_sless/readyz" => return ready(function.get()),
+        "/_sless/healthz" => return plain(StatusCode::OK, "ok").map(Answer::from),
+        "/_sless/readyz" => return ready(function.get()).map(Answer::from),
         _ => {}
     }
     let Some(host) = function.get() else {
@@ -161,9 +164,11 @@ async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Re
             "starting",
             "the handler is being imported",
             Some(1),
-        );
+        )
+        .map(Answer::from);
     };
-    let context = context(request.headers());
+    let mut context = context(request.headers());
+    let tail = Asked::take(request.headers(), &mut context);
     take_internal(request.headers_mut());
     match host.call(request, context).await {
         Ok(mut response) => {
@@ -173,9 +178,18 @@ async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Re
                     .headers_mut()
                     .insert(ERROR, HeaderValue::from_static("handler_error"));
             }
-            response
+            match tail {
+                Some(tail) => tail.into_answer(response),
+                None => response.map(Answer::from),
+            }
         }
-        Err(error) => failure(&error),
+        Err(error) => {
+            let mut response = failure(&error);
+            if let Some(tail) = tail {
+                tail.put(response.headers_mut());
+            }
+            response.map(Answer::from)
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::support::*;
 
-struct Server {
+pub(super) struct Server {
     child: Child,
     port: u16,
     lines: mpsc::Receiver<String>,
@@ -44,7 +44,7 @@ fn command(function: &Function, word: &str) -> Command {
 }
 
 impl Server {
-    fn start(function: Function, arguments: &[&str]) -> Self {
+    pub(super) fn start(function: Function, arguments: &[&str]) -> Self {
         let port = free_port();
         let mut command = command(&function, "serve");
         command
@@ -82,7 +82,7 @@ impl Server {
     }
 
     /// Sends a request and reads until the connection ends.
-    fn exchange(&self, request: &str) -> String {
+    pub(super) fn exchange(&self, request: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -96,7 +96,7 @@ impl Server {
         ))
     }
 
-    fn wait_ready(&self) {
+    pub(super) fn wait_ready(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.get("/_sless/readyz").starts_with("HTTP/1.1 200") {
             assert!(Instant::now() < deadline, "not ready");

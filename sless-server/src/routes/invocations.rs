@@ -1,11 +1,11 @@
 //! The invocation log.
 
 use axum::{Json, extract::State};
-use sless_api::{ErrorBody, ListQuery, Page};
+use sless_api::{ErrorBody, InvocationsQuery, Page};
 use sless_core::{CatalogExt, Function, InvocationQuery};
 
 use crate::{
-    convert::invocation_view,
+    convert::{invocation_view, origin},
     error::ApiError,
     extract::{Named, Query, page_limit},
     state::AppState,
@@ -19,7 +19,7 @@ use crate::{
     params(
         ("ns" = String, Path, description = "The namespace"),
         ("name" = String, Path, description = "The function"),
-        ListQuery,
+        InvocationsQuery,
     ),
     responses(
         (status = 200, body = Page<sless_api::Invocation>),
@@ -30,7 +30,7 @@ use crate::{
 pub(super) async fn list(
     State(state): State<AppState>,
     named: Named,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<InvocationsQuery>,
 ) -> Result<Json<Page<sless_api::Invocation>>, ApiError> {
     let backends = state.sless.backends();
     let log = backends
@@ -41,6 +41,9 @@ pub(super) async fn list(
     let _: Function = backends.catalog.read(&named.namespace, &named.name).await?;
     let mut wanted = InvocationQuery::of_function(named.namespace, named.name, limit);
     wanted.cursor = query.cursor;
+    wanted.origin = query.origin.and_then(origin);
+    wanted.failed_only = query.failed;
+    wanted.since = query.since;
     let page = log.query(&wanted).await?;
     let items = page.items.into_iter().map(invocation_view).collect();
     Ok(Json(Page {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use sless_api::{
-    FunctionPhase, InvocationOrigin, ListQuery, LogQuery, LogSource, VerdictOutcome,
+    FunctionPhase, InvocationOrigin, InvocationsQuery, LogQuery, LogSource, VerdictOutcome,
     client::Content,
 };
 use sless_core::{Verdict, memory::MemoryValidator};
@@ -274,7 +274,7 @@ async fn calls_are_in_the_invocation_log() {
     server
         .ask("GET", &server.hello("/418"), &["x-request-id: call-2"])
         .await;
-    let query = ListQuery::default();
+    let query = InvocationsQuery::default();
     until("recorded", async || {
         let page = server
             .client
@@ -295,9 +295,36 @@ async fn calls_are_in_the_invocation_log() {
         (last.origin, last.response_bytes),
         (InvocationOrigin::Http, 15)
     );
-    let one = ListQuery {
+    // The test speaks from this machine.
+    assert_eq!(last.caller.as_deref(), Some("127.0.0.1"));
+    assert_eq!(last.request_bytes, 0);
+    let asked = async |query: InvocationsQuery| {
+        let page = server
+            .client
+            .invocations(&server.namespace, "hello", &query)
+            .await
+            .unwrap();
+        let ids = page.items.into_iter().map(|call| call.request_id);
+        ids.collect::<Vec<_>>()
+    };
+    let failed = InvocationsQuery {
+        failed: true,
+        ..Default::default()
+    };
+    assert_eq!(asked(failed).await, ["call-2"]);
+    let by_cron = InvocationsQuery {
+        origin: Some(InvocationOrigin::Cron),
+        ..Default::default()
+    };
+    assert_eq!(asked(by_cron).await, [""; 0]);
+    let since = InvocationsQuery {
+        since: Some(last.started_at),
+        ..Default::default()
+    };
+    assert_eq!(asked(since).await, ["call-2"]);
+    let one = InvocationsQuery {
         limit: Some(1),
-        cursor: None,
+        ..Default::default()
     };
     let page = server
         .client
@@ -314,7 +341,7 @@ async fn without_an_invocation_log_it_is_501_with_a_reason() {
     server.deploy("hello").await;
     let asked = server
         .client
-        .invocations(&server.namespace, "hello", &ListQuery::default())
+        .invocations(&server.namespace, "hello", &InvocationsQuery::default())
         .await;
     let (status, code, message) = refused(asked);
     assert_eq!((status, code.as_str()), (501, "not_configured"));

@@ -12,7 +12,7 @@ use sless_conformance::{
 };
 use sless_core::{
     Body, CallContext, ChangeStream, Digest, Ensured, Error, ErrorKind, FunctionId, Invoke, JobId,
-    JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, Retry, RunPhase,
+    JobRun, LogOptions, LogStream, LogTail, LogTarget, Namespace, Receipt, Result, Retry, RunPhase,
     RunStatus, Scheduler, SchedulerCapabilities, Uid, VirtualClock, Workload, WorkloadPhase,
     WorkloadStatus,
     memory::{MemoryScheduler, MemorySchedulerConfig},
@@ -55,6 +55,8 @@ enum Defect {
     NoFollow,
     /// A tail is the whole log.
     NoTail,
+    /// What a call wrote is not told at its end.
+    TellsNothing,
     /// Nothing is hinted.
     Silent,
     /// `remove` cuts off what is in flight; see `find`.
@@ -238,6 +240,7 @@ impl Invoke for FaultyInvoke {
         let mut context = context.clone();
         match self.defect {
             Defect::NoTimeout => context.timeout = Duration::from_secs(100),
+            Defect::TellsNothing => context.log_tail = LogTail::default(),
             Defect::LosesQuery => {
                 let path = request.uri().path().to_owned();
                 *request.uri_mut() = path.parse().expect("a path");
@@ -429,6 +432,10 @@ fn a_scheduler_that_runs_jobs_badly_is_found() {
 #[test]
 fn a_scheduler_that_tells_too_little_is_found() {
     find(&[
+        (
+            Defect::TellsNothing,
+            &["the_end_of_a_calls_log_is_told"],
+        ),
         (
             Defect::AnonymousLog,
             &["lines_carry_their_request_and_source"],

@@ -18,7 +18,7 @@ use super::{
     super::{BACKEND, lock},
     Shared,
     gate::{NoPlace, Place},
-    handler::{self, HandlerContext, HandlerError},
+    handler::{self, HandlerContext, HandlerError, Written},
     workload::{Revision, Target},
 };
 use crate::{
@@ -86,6 +86,7 @@ impl MemoryInvoker {
         let used = Used {
             shared: Arc::clone(shared),
             revision: Arc::clone(&revision),
+            written: Written::of(&context.log_tail),
             _place: place,
         };
         let handler_context = HandlerContext {
@@ -97,6 +98,7 @@ impl MemoryInvoker {
             run_id: None,
             clock: Arc::clone(&shared.clock),
             log: Arc::clone(&revision.log),
+            written: used.written.clone(),
         };
         let run = handler::run(&*revision.handler, request, handler_context);
         let run = revision.cut.run_until_cancelled(run);
@@ -154,11 +156,15 @@ fn cut_off() -> Error {
 struct Used {
     shared: Arc<Shared>,
     revision: Arc<Revision>,
+    written: Option<Arc<Written>>,
     _place: Place,
 }
 
 impl Drop for Used {
     fn drop(&mut self) {
+        if let Some(written) = &self.written {
+            written.give();
+        }
         self.revision.used(&self.shared);
     }
 }

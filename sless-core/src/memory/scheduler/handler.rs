@@ -6,7 +6,7 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
 
@@ -14,10 +14,13 @@ use futures::{FutureExt as _, future::BoxFuture};
 use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{
-    super::{builder::code_of, log::LogRing},
+    super::{builder::code_of, lock, log::LogRing},
     Shared,
 };
-use crate::{Artifact, Body, Clock, Digest, LogSource, Workload, resource::FunctionId};
+use crate::{
+    Artifact, Body, Clock, Digest, Invocation, LogSource, LogTail, Workload, log_tail::end_of,
+    resource::FunctionId,
+};
 
 /// What a handler answers.
 pub type HandlerResult = Result<Response<Body>, HandlerError>;
@@ -64,6 +67,42 @@ pub struct HandlerContext {
     pub run_id: Option<i64>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) log: Arc<LogRing>,
+    pub(super) written: Option<Arc<Written>>,
+}
+
+/// The end of what one call has written, for whoever records the call.
+#[derive(Debug)]
+pub(super) struct Written {
+    tail: LogTail,
+    text: Mutex<String>,
+}
+
+impl Written {
+    /// `None` where nobody wants to know.
+    pub(super) fn of(tail: &LogTail) -> Option<Arc<Self>> {
+        let written = || Self {
+            tail: tail.clone(),
+            text: Mutex::default(),
+        };
+        tail.is_wanted().then(|| Arc::new(written()))
+    }
+
+    fn add(&self, lines: &str) {
+        let mut text = lock(&self.text);
+        for line in lines.lines() {
+            text.push_str(line);
+            text.push('\n');
+        }
+        if text.len() > 4 * Invocation::LOG_TAIL_MAX {
+            let end = end_of(&text).to_owned();
+            *text = end;
+        }
+    }
+
+    /// The call is over.
+    pub(super) fn give(&self) {
+        self.tail.fill(&lock(&self.text));
+    }
 }
 
 impl HandlerContext {
@@ -91,6 +130,9 @@ impl HandlerContext {
     fn write(&self, source: LogSource, text: &str) {
         self.log
             .write(self.clock.now(), source, Some(&self.request_id), text);
+        if let Some(written) = &self.written {
+            written.add(text);
+        }
     }
 }
 

@@ -180,6 +180,7 @@ impl Shared {
             run_id: Some(run.run_id),
             clock: Arc::clone(&self.clock),
             log: Arc::clone(&work.log),
+            written: None,
         };
         let answer = handler::run(&*work.handler, request, context).await;
         result_of(answer.map_err(|error| failed(&error))?).await

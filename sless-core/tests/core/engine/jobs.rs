@@ -5,7 +5,7 @@ use sless_core::{
 
 use super::{World, name, ns, world};
 
-async fn until(world: &World, job: &str, phase: JobPhase, run_id: i64) -> FunctionJob {
+pub(super) async fn until(world: &World, job: &str, phase: JobPhase, run_id: i64) -> FunctionJob {
     let catalog = &world.sless.backends().catalog;
     for _ in 0..1_000 {
         let now: FunctionJob = catalog.read(&ns(), &name(job)).await.expect("a job");
@@ -18,7 +18,7 @@ async fn until(world: &World, job: &str, phase: JobPhase, run_id: i64) -> Functi
     panic!("{job} is not {phase:?}: {:?}", now.status);
 }
 
-async fn create(world: &World, job: &str, function: &str, run_id: i64) {
+pub(super) async fn create(world: &World, job: &str, function: &str, run_id: i64) {
     let mut spec = JobSpec::new(name(function));
     spec.run_id = run_id;
     spec.event_json = Some(r#"{"a":1}"#.to_owned());

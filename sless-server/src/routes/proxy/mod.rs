@@ -12,7 +12,7 @@ use axum::{
 };
 use sless_core::{Call, Origin};
 
-use crate::{error::ApiError, state::AppState};
+use crate::{error::ApiError, serve::Peer, state::AppState};
 
 /// Calls the function that the path means.
 ///
@@ -28,12 +28,14 @@ pub(super) async fn call(State(state): State<AppState>, request: Request) -> Res
             trace::trace_parent(&mut head.headers);
             #[cfg(feature = "otel")]
             crate::telemetry::hand_on_trace(&mut head.headers);
+            let caller = head.extensions.get::<Peer>().map(|peer| peer.0.to_string());
             // What was known of this connection is nothing that the function may see.
             head.extensions.clear();
             let request = axum::http::Request::from_parts(head, sless_core::Body::wrap(body));
-            let call = Call::new(target.namespace, target.name, request)
+            let mut call = Call::new(target.namespace, target.name, request)
                 .from_origin(Origin::Http, None)
                 .with_request_id(request_id.as_str());
+            call.caller = caller;
             state.sless.call(call).await.map_err(ApiError::from)
         }
         None => Err(no_function(&head.uri)),
