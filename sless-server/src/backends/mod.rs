@@ -9,6 +9,8 @@
 #[cfg(feature = "llm")]
 mod llm;
 mod local;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod validation;
 
 use std::{fmt, sync::Arc};
@@ -74,5 +76,18 @@ impl Assembled {
 pub(crate) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
     let mut opened = local::open(settings).await?;
     validation::put_in(settings, &mut opened)?;
+    #[cfg(feature = "postgres")]
+    postgres::put_in(settings, &mut opened).await?;
+    if settings.services.database_url.is_none() {
+        let kept = if opened.backends.invocations.is_some() {
+            "by the base"
+        } else {
+            "nowhere"
+        };
+        tracing::info!(
+            kept,
+            "DATABASE_URL is not set: records of calls are not in PostgreSQL"
+        );
+    }
     Ok(opened)
 }

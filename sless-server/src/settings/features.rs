@@ -44,7 +44,7 @@ pub const BACKENDS: &[BackendFeature] = &[
     },
     BackendFeature {
         feature: "postgres",
-        built_in: false,
+        built_in: cfg!(feature = "postgres"),
         what: "the PostgreSQL invocation log",
         asked_by: &["DATABASE_URL"],
     },
