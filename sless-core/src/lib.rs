@@ -80,8 +80,8 @@ pub use logs::{LogLine, LogOptions, LogSource, LogStream};
 pub use names::{NAME_MAX, Name, Namespace, derived};
 pub use quantity::Quantity;
 pub use resource::{
-    DeliveryOptions, Function, FunctionId, FunctionJob, FunctionPhase, FunctionSpec, JobId,
-    JobPhase, JobSpec, Kind, Metadata, Object, ObjectKey, QueueDeclare, Resource, Trigger,
+    DeliveryOptions, EventCounts, Function, FunctionId, FunctionJob, FunctionPhase, FunctionSpec,
+    JobId, JobPhase, JobSpec, Kind, Metadata, Object, ObjectKey, QueueDeclare, Resource, Trigger,
     TriggerId, TriggerSpec, TriggerType, Uid, Version,
 };
 pub use runtime::{Language, Runtime, RuntimeInfo, RuntimeVersions};

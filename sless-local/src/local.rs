@@ -141,6 +141,8 @@ impl Local {
             dispatcher: self.dispatcher.clone(),
             publisher: Some(self.dispatcher.clone()),
             invocations: Some(self.invocations.clone()),
+            // A data folder has one process.
+            lease: None,
             clock: self.clock.clone(),
         }
     }

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Builder, Catalog, Clock, Dispatcher, Error, InvocationLog, Publish, Result, Scheduler, Storage,
-    SystemClock, Validator, memory,
+    Builder, Catalog, Clock, Dispatcher, Error, InvocationLog, Lease, Publish, Result, Scheduler,
+    Storage, SystemClock, Validator, memory,
 };
 
 /// Everything that the engine stands on: a struct of trait objects, each of which can be swapped.
@@ -38,6 +38,8 @@ pub struct Backends {
     pub publisher: Option<Arc<dyn Publish>>,
     /// What keeps records of calls.
     pub invocations: Option<Arc<dyn InvocationLog>>,
+    /// Who leads, where several processes share these backends; `None` where this is the only one.
+    pub lease: Option<Arc<dyn Lease>>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -61,6 +63,7 @@ impl Backends {
             dispatcher: dispatcher.clone(),
             publisher: Some(dispatcher),
             invocations: Some(Arc::new(memory::MemoryInvocationLog::default())),
+            lease: None,
             clock,
         }
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{StreamExt as _, future::BoxFuture};
 use tokio::sync::Semaphore;
 
-use super::{Engine, queue::Taken};
+use super::{Engine, leadership::Post, queue::Taken};
 use crate::{
     Change, ChangeStream, Kind, ListQuery, Object, Result, Version, WatchEvent, WatchOptions,
     resource::ObjectKey,
@@ -29,6 +29,13 @@ impl Engine {
         }
         self.spawn(|engine| Box::pin(async move { engine.work().await }));
         self.spawn(|engine| Box::pin(async move { engine.resync().await }));
+        if self.backends.lease.is_some() {
+            for post in [Post::Operator, Post::Dispatcher] {
+                if self.takes_on(post) {
+                    self.spawn(move |engine| Box::pin(async move { engine.keep_post(post).await }));
+                }
+            }
+        }
         let mut streams = vec![
             self.backends.scheduler.changes(),
             self.backends.dispatcher.changes(),
@@ -111,8 +118,8 @@ impl Engine {
 
     async fn work_on(self: &Arc<Self>, key: ObjectKey) {
         let reconciled = match key.kind {
-            Kind::Function if self.options.roles.operator => self.reconcile_function(&key).await,
-            Kind::FunctionJob if self.options.roles.operator => self.reconcile_job(&key).await,
+            Kind::Function if self.leads(Post::Operator) => self.reconcile_function(&key).await,
+            Kind::FunctionJob if self.leads(Post::Operator) => self.reconcile_job(&key).await,
             Kind::Trigger => self.reconcile_trigger(&key).await,
             _ => Ok(None),
         };
@@ -171,7 +178,7 @@ impl Engine {
     }
 
     /// Asks for a reconcile of every object, and answers the position from before.
-    async fn look_at_everything(&self) -> Result<Version> {
+    pub(super) async fn look_at_everything(&self) -> Result<Version> {
         let mut first = None;
         let mut keys = Vec::new();
         for kind in [Kind::Trigger, Kind::FunctionJob, Kind::Function] {

@@ -59,6 +59,17 @@ impl Timetable {
         }
     }
 
+    /// Forgets what is due and what was taken over; the runs that go on here are still written down.
+    pub(super) fn clear(&self) {
+        {
+            let mut state = self.state();
+            state.order.clear();
+            state.due.clear();
+            state.taken_over.clear();
+        }
+        self.changed.notify_one();
+    }
+
     /// Whether a trigger is seen for the first time in this process; takes note of it.
     pub(super) fn takes_over(&self, uid: &Uid) -> bool {
         self.state().taken_over.insert(uid.clone())

@@ -18,19 +18,18 @@ mod function;
 mod index;
 mod invoke;
 mod job;
+mod leadership;
 mod options;
 mod queue;
 mod receipts;
 mod record;
 mod routes;
 mod sless;
+mod subscription;
 mod trigger;
 mod upload;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -48,12 +47,14 @@ use self::{
     controller::backoff,
     cron::Timetable,
     index::Index,
+    leadership::{Leadership, Post},
     queue::WorkQueue,
     receipts::{Receipts, Untidy},
     record::Recorder,
     routes::Routes,
+    subscription::Subscriptions,
 };
-use crate::{Error, Object, ObjectKey, Result, TriggerId, TriggerType};
+use crate::{Error, Object, Result, TriggerType};
 
 /// What all parts of a running engine share.
 #[derive(Debug)]
@@ -66,8 +67,8 @@ struct Engine {
     timetable: Timetable,
     receipts: Receipts,
     untidy: Untidy,
-    /// The triggers whose queues this process consumes.
-    subscribed: Mutex<HashMap<ObjectKey, TriggerId>>,
+    leadership: Leadership,
+    subscriptions: Subscriptions,
     recorder: Recorder,
     uploads: Semaphore,
     /// Whether the catalog has been read and is being followed.
@@ -94,7 +95,8 @@ impl Engine {
             timetable: Timetable::default(),
             receipts: Receipts::default(),
             untidy: Untidy::default(),
-            subscribed: Mutex::default(),
+            leadership: Leadership::default(),
+            subscriptions: Subscriptions::default(),
             recorder,
             uploads: Semaphore::new(options.uploads_at_once.max(1)),
             follows: watch::Sender::new(false),
@@ -115,9 +117,9 @@ impl Engine {
     fn cleans_up(&self, object: &Object) -> bool {
         match object {
             Object::Trigger(trigger) if trigger.spec.kind == TriggerType::Event => {
-                self.options.roles.dispatcher
+                self.leads(Post::Dispatcher)
             }
-            _ => self.options.roles.operator,
+            _ => self.leads(Post::Operator),
         }
     }
 }

@@ -8,6 +8,10 @@ use crate::{Invocation, Retention, RuntimeVersions, ValidationPolicy, source::So
 pub struct Options {
     /// Which work this process takes on.
     pub roles: Roles,
+    /// The name of this process among those that share its backends; random where nothing is said.
+    pub instance: String,
+    /// How long a process that leads may be silent before another takes over.
+    pub lease_ttl: Duration,
     /// Where clients reach the server, without a trailing `/`; part of the URLs in statuses.
     pub external_url: String,
     /// What an uploaded zip may hold.
@@ -59,6 +63,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             roles: Roles::default(),
+            instance: crate::Uid::random().as_str().to_owned(),
+            lease_ttl: Duration::from_secs(15),
             external_url: "http://127.0.0.1:8080".to_owned(),
             source_limits: SourceLimits::default(),
             uploads_at_once: 4,

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::{Backends, Call, Deploy, Engine, Options, Upload};
 use crate::{
-    Body, BuildId, ByteStream, CatalogExt as _, DeleteOptions, Ensured, Error, Function,
-    FunctionId, FunctionSpec, GetOptions, JobId, Left, LogOptions, LogStream, LogTarget, Name,
-    Namespace, ObjectKey, Receipt, Result, StorageKey, clock,
+    Body, BuildId, ByteStream, CatalogExt as _, DeleteOptions, Ensured, Error, EventCounts,
+    Function, FunctionId, FunctionSpec, GetOptions, JobId, Left, LogOptions, LogStream, LogTarget,
+    Name, Namespace, ObjectKey, Receipt, Result, StorageKey, clock,
     source::{SourceTree, context},
 };
 
@@ -135,6 +135,8 @@ impl Sless {
             );
         }
         engine.write_last_ends().await;
+        engine.store_last_counts().await;
+        engine.leave_posts().await;
         engine.recorded.cancel();
         engine.recording.close();
         if clock::timeout(clock, engine.options.drain, engine.recording.wait())
@@ -295,6 +297,14 @@ impl Sless {
             .ok()
             .and_then(std::result::Result::ok)
             .unwrap_or_default())
+    }
+
+    /// What came of an event trigger's messages, over all processes, as far as it is known here.
+    ///
+    /// # Errors
+    /// What the dispatcher says.
+    pub async fn event_counts(&self, trigger: &crate::Trigger) -> Result<EventCounts> {
+        self.0.event_counts(trigger).await
     }
 
     /// Where a function is called: its part below [`Options::external_url`].

@@ -1,26 +1,18 @@
 //! The reconciler of triggers: URL, schedule or queue; or take apart.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Engine, events::FunctionSink};
+use super::{Engine, leadership::Post};
 use crate::{
-    CatalogExt as _, Function, FunctionPhase, Kind, Receipt, Result, Subscription, Trigger,
-    TriggerId, TriggerType,
+    CatalogExt as _, Function, Kind, Receipt, Result, Trigger, TriggerId, TriggerType,
     cron::{Cause, Decision, Ledger, decide},
     reason,
     resource::{Condition, ObjectKey, Resource as _, TriggerStatus},
 };
 
 const ACTIVE: &str = "Active";
-
-/// How soon to look again at a subscription, should its hint be lost.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A step of a cron trigger.
 struct Step {
@@ -49,28 +41,29 @@ impl Engine {
         if self.index.put(&trigger.clone().into()) {
             self.wake(function_key(&trigger));
         }
-        let mine = match trigger.spec.kind {
-            TriggerType::Event => self.options.roles.dispatcher,
-            TriggerType::Http | TriggerType::Cron => self.options.roles.operator,
-        };
-        if !mine {
-            return Ok(None);
+        if trigger.spec.kind == TriggerType::Event {
+            return self.reconcile_event(trigger).await;
         }
-        if trigger.spec.kind != TriggerType::Event {
-            self.end_subscription(key).await?;
+        self.end_subscription(key).await?;
+        if !self.leads(Post::Operator) {
+            return Ok(None);
         }
         if trigger.metadata.is_deleting() {
             return self.take_trigger_apart(trigger).await;
         }
         let trigger = self.with_finalizer(trigger).await?;
-        let name = &trigger.spec.function_ref;
-        let function: Option<Function> = self.backends.catalog.find(&key.namespace, name).await?;
-        let function = function.filter(|function| !function.metadata.is_deleting());
+        let function = self.function_of(&trigger).await?;
         match trigger.spec.kind {
             TriggerType::Http => self.reconcile_http(trigger, function).await,
-            TriggerType::Cron => self.reconcile_cron(trigger, function).await,
-            TriggerType::Event => self.reconcile_event(trigger, function).await,
+            TriggerType::Cron | TriggerType::Event => self.reconcile_cron(trigger, function).await,
         }
+    }
+
+    /// The function that a trigger calls, unless it is about to go.
+    pub(super) async fn function_of(&self, trigger: &Trigger) -> Result<Option<Function>> {
+        let (namespace, name) = (&trigger.metadata.namespace, &trigger.spec.function_ref);
+        let function: Option<Function> = self.backends.catalog.find(namespace, name).await?;
+        Ok(function.filter(|function| !function.metadata.is_deleting()))
     }
 
     async fn reconcile_http(
@@ -175,66 +168,8 @@ impl Engine {
         })
     }
 
-    async fn reconcile_event(
-        self: &Arc<Self>,
-        trigger: Trigger,
-        function: Option<Function>,
-    ) -> Result<Option<Duration>> {
-        let id = TriggerId::of(&trigger.metadata);
-        let mut status = self.observed(&trigger, function.as_ref());
-        let serves = function.is_some_and(|function| {
-            function.status.phase == FunctionPhase::Ready
-                || (function.status.phase != FunctionPhase::Stopped
-                    && function.status.serving.is_some())
-        });
-        if status.active && !serves {
-            status.active = false;
-            reason::FUNCTION_NOT_READY.clone_into(&mut status.reason);
-            "its function is not ready; messages wait in the queue".clone_into(&mut status.message);
-        }
-        if !status.active || self.stop.is_cancelled() {
-            self.backends.dispatcher.remove(&id).await?;
-            status.connected = Some(false);
-            self.write_trigger(&trigger, status).await?;
-            return Ok(None);
-        }
-        let delivery = trigger.spec.delivery.unwrap_or_default();
-        let sink = FunctionSink {
-            engine: Arc::downgrade(self),
-            namespace: trigger.metadata.namespace.clone(),
-            trigger: trigger.metadata.name.clone(),
-            function: trigger.spec.function_ref.clone(),
-            delivery,
-        };
-        let subscription = Subscription {
-            trigger: id,
-            generation: trigger.metadata.generation,
-            queue: trigger.spec.queue.clone().unwrap_or_default(),
-            declare: trigger.spec.queue_declare.unwrap_or_default(),
-            delivery,
-        };
-        self.subscribed()
-            .insert(trigger.key(), subscription.trigger.clone());
-        let seen = self
-            .backends
-            .dispatcher
-            .apply(&subscription, Arc::new(sink))
-            .await?;
-        status.connected = Some(seen.connected);
-        if !seen.connected {
-            status.active = false;
-            status.reason = match seen.reason {
-                word if word.is_empty() => reason::DISCONNECTED.to_owned(),
-                word => word,
-            };
-            status.message = seen.message;
-        }
-        self.write_trigger(&trigger, status).await?;
-        Ok((!seen.connected).then_some(LOOK_AGAIN))
-    }
-
     /// The status of a trigger that works if it is enabled and its function is there.
-    fn observed(&self, trigger: &Trigger, function: Option<&Function>) -> TriggerStatus {
+    pub(super) fn observed(&self, trigger: &Trigger, function: Option<&Function>) -> TriggerStatus {
         let mut status = trigger.status.clone();
         status.observed_generation = trigger.metadata.generation;
         let (active, word, message) = match (trigger.spec.enabled, function) {
@@ -248,7 +183,11 @@ impl Engine {
         status
     }
 
-    async fn write_trigger(&self, trigger: &Trigger, mut status: TriggerStatus) -> Result<()> {
+    pub(super) async fn write_trigger(
+        &self,
+        trigger: &Trigger,
+        mut status: TriggerStatus,
+    ) -> Result<()> {
         let now = self.backends.clock.now();
         let (reason, message) = (status.reason.clone(), status.message.clone());
         let active = Some(status.active);
@@ -286,7 +225,7 @@ impl Engine {
         )
     }
 
-    async fn take_trigger_apart(&self, trigger: Trigger) -> Result<Option<Duration>> {
+    pub(super) async fn take_trigger_apart(&self, trigger: Trigger) -> Result<Option<Duration>> {
         let id = TriggerId::of(&trigger.metadata);
         let mut receipt = Receipt::default();
         let mut failed = None;
@@ -306,22 +245,6 @@ impl Engine {
         self.forget_trigger(&key, Some(&id.uid));
         self.receipts.close(&id.uid);
         Ok(None)
-    }
-
-    /// Ends what this process consumes for a trigger that is gone, or is none of events any more.
-    async fn end_subscription(&self, key: &ObjectKey) -> Result<()> {
-        let Some(trigger) = self.subscribed().get(key).cloned() else {
-            return Ok(());
-        };
-        self.backends.dispatcher.remove(&trigger).await?;
-        self.subscribed().remove(key);
-        Ok(())
-    }
-
-    fn subscribed(&self) -> MutexGuard<'_, HashMap<ObjectKey, TriggerId>> {
-        self.subscribed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget_trigger(&self, key: &ObjectKey, uid: Option<&crate::Uid>) {

@@ -13,7 +13,7 @@ pub use function::{Function, FunctionPhase, FunctionSpec, FunctionStatus, Verifi
 pub use job::{FunctionJob, JobPhase, JobSpec, JobStatus};
 pub use meta::{Condition, FunctionId, JobId, Metadata, ObjectKey, TriggerId, Uid, Version};
 pub use trigger::{
-    DeliveryOptions, QueueDeclare, Trigger, TriggerSpec, TriggerStatus, TriggerType,
+    DeliveryOptions, EventCounts, QueueDeclare, Trigger, TriggerSpec, TriggerStatus, TriggerType,
 };
 
 use std::{fmt, str::FromStr};

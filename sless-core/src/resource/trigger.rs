@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Condition, Metadata, meta::in_range};
 use crate::{
-    Error, Name, Result,
+    Error, Name, Result, SubscriptionStatus,
     cron::{Ledger, Policies, Schedule},
 };
 
@@ -288,6 +288,62 @@ impl DeliveryOptions {
     }
 }
 
+/// What came of the messages of a trigger. What a process counted last is lost when it is killed, so
+/// each is a lower bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EventCounts {
+    /// Messages that were handled.
+    pub delivered: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Messages that became dead letters.
+    pub dead_lettered: u64,
+}
+
+impl EventCounts {
+    /// What a subscription has counted.
+    pub const fn of(seen: &SubscriptionStatus) -> Self {
+        Self {
+            delivered: seen.delivered,
+            failed: seen.failed,
+            dead_lettered: seen.dead_lettered,
+        }
+    }
+
+    /// Whether nothing came yet.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What has come since an earlier count; all of it, if the counting has begun anew in between.
+    pub(crate) const fn since(self, before: Self) -> Self {
+        let anew = self.delivered < before.delivered
+            || self.failed < before.failed
+            || self.dead_lettered < before.dead_lettered;
+        if anew {
+            return self;
+        }
+        Self {
+            delivered: self.delivered - before.delivered,
+            failed: self.failed - before.failed,
+            dead_lettered: self.dead_lettered - before.dead_lettered,
+        }
+    }
+}
+
+impl std::ops::Add for EventCounts {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self {
+            delivered: self.delivered.saturating_add(more.delivered),
+            failed: self.failed.saturating_add(more.failed),
+            dead_lettered: self.dead_lettered.saturating_add(more.dead_lettered),
+        }
+    }
+}
+
 /// What is seen of a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -308,6 +364,9 @@ pub struct TriggerStatus {
     /// Whether its consumer is connected (type event).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
+    /// What came of its messages, over all processes (type event).
+    #[serde(skip_serializing_if = "EventCounts::is_zero")]
+    pub counts: EventCounts,
     /// A machine word where it does not work, such as `function_missing`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,

@@ -11,24 +11,26 @@ use crate::{
     state::AppState,
 };
 
-/// A trigger with what its dispatcher sees of it now. A dispatcher that cannot be asked leaves the
-/// counts at zero; the trigger itself is known all the same.
+/// A trigger with what its dispatcher sees of it now. Where that cannot be asked, what is stored is
+/// shown.
 async fn view(state: &AppState, trigger: Trigger) -> sless_api::Trigger {
     let backends = state.sless.backends();
-    let seen = if trigger.spec.kind == TriggerType::Event {
-        let id = TriggerId::of(&trigger.metadata);
-        backends
-            .dispatcher
-            .status(&id)
-            .await
-            .unwrap_or_else(|error| {
-                tracing::debug!(error = %error.chain(), "the dispatcher cannot be asked");
-                None
-            })
-    } else {
-        None
+    let now = backends.clock.now();
+    if trigger.spec.kind != TriggerType::Event {
+        return trigger_view(trigger, None, now);
+    }
+    let id = TriggerId::of(&trigger.metadata);
+    let asked = async {
+        let counts = state.sless.event_counts(&trigger).await?;
+        Ok::<_, sless_core::Error>((backends.dispatcher.status(&id).await?, counts))
     };
-    trigger_view(trigger, seen.as_ref(), backends.clock.now())
+    let (seen, counts) = asked.await.unwrap_or_else(|error| {
+        tracing::debug!(error = %error.chain(), "the dispatcher cannot be asked");
+        (None, trigger.status.counts)
+    });
+    let mut trigger = trigger;
+    trigger.status.counts = counts;
+    trigger_view(trigger, seen.as_ref(), now)
 }
 
 /// One page of the triggers of a namespace, in the order of their names.

@@ -174,3 +174,40 @@ async fn messages_wait_while_the_trigger_is_disabled_or_the_function_is_off() {
         None
     );
 }
+
+#[tokio::test]
+async fn what_came_of_messages_is_stored_and_outlives_the_process() {
+    let world = world();
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
+    subscribe(&world, "hello").await;
+    publish(&world, "one").await;
+    let catalog = &world.sless.backends().catalog;
+    let read = async || -> Trigger {
+        catalog
+            .read(&ns(), &name("queue"))
+            .await
+            .expect("a trigger")
+    };
+    let known = world
+        .sless
+        .event_counts(&read().await)
+        .await
+        .expect("counts");
+    assert_eq!((known.delivered, known.failed), (1, 0));
+    world.clock.advance(Duration::from_secs(31)).await;
+    world.rest().await;
+    let stored = read().await;
+    assert_eq!(stored.status.counts, known);
+    let again = world.sless.event_counts(&stored).await.expect("counts");
+    assert_eq!(again, known, "nothing is counted twice");
+
+    world.sless.shutdown().await;
+    let next = sless_core::Sless::new(world.sless.backends().clone()).expect("an engine");
+    world.rest().await;
+    publish(&world, "two").await;
+    let after = next.event_counts(&read().await).await.expect("counts");
+    assert_eq!(after.delivered, 2);
+}

@@ -3,6 +3,7 @@
 mod events;
 mod functions;
 mod jobs;
+mod leadership;
 mod records;
 mod schedules;
 mod uploads;
