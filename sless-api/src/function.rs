@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Env,
+    Env, FunctionVerdict,
     field::{Field, not_null},
 };
 
@@ -145,6 +145,9 @@ pub struct Function {
     pub last_built_at: Option<Timestamp>,
     /// How many copies answer now.
     pub ready_replicas: u32,
+    /// What the validator said of the code; null before the first upload, and where nobody is asked.
+    #[serde(default)]
+    pub verdict: Option<FunctionVerdict>,
     /// When it was created.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,

@@ -63,4 +63,4 @@ pub use trigger::{
     CreateTrigger, CronPolicies, Delivery, MissedRuns, Overlap, PatchTrigger, QueueDeclare,
     Trigger, TriggerType,
 };
-pub use upload::{SourceFile, UploadResult, UploadVerdict, VerdictOutcome};
+pub use upload::{FunctionVerdict, SourceFile, UploadResult, UploadVerdict, VerdictOutcome};

@@ -1,5 +1,6 @@
 //! Uploads and the source that comes back out.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::FunctionPhase;
@@ -33,6 +34,23 @@ pub struct UploadVerdict {
     pub outcome: VerdictOutcome,
     /// Why, where there is a reason to give.
     pub reason: Option<String>,
+}
+
+/// The stored verdict on the code of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FunctionVerdict {
+    /// The verdict in one word.
+    pub outcome: VerdictOutcome,
+    /// Why, where there is a reason to give.
+    pub reason: Option<String>,
+    /// Who looked: the kind of validator, and the model where there is one.
+    pub by: String,
+    /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: Timestamp,
+    /// The digest of the code that was looked at: always that of the function.
+    pub code_sha256: String,
 }
 
 /// A verdict in one word.

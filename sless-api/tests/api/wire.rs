@@ -24,6 +24,7 @@ fn function() -> Function {
         image: None,
         last_built_at: Some("2026-01-02T03:04:05Z".parse().unwrap()),
         ready_replicas: 1,
+        verdict: None,
         created_at: "2026-01-02T03:04:05.5Z".parse().unwrap(),
     }
 }
@@ -51,6 +52,7 @@ fn a_function_has_every_field_of_the_contract() {
         "image": null,
         "last_built_at": "2026-01-02T03:04:05Z",
         "ready_replicas": 1,
+        "verdict": null,
         "created_at": "2026-01-02T03:04:05.5Z",
     });
     assert_eq!(value, expected);
