@@ -32,6 +32,7 @@ use tokio::time::timeout;
 use super::log_tail::{Answer, Asked};
 use super::logs::LineWriter;
 use super::settings::Settings;
+use super::termination;
 
 /// A connection that sends no whole head for so long is closed.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
@@ -67,9 +68,25 @@ pub(crate) async fn serve(settings: &Settings) -> Result<u8, Box<dyn std::error:
     let code = match started {
         Ok(host) => {
             let host = function.get_or_init(|| host);
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = int.recv() => {}
+            let failing = settings.exit_when_failing()?;
+            let mut state = host.changes();
+            let failed = async {
+                match state.wait_for(|state| failing && termination::failing(state).is_some()).await {
+                    Ok(state) => termination::failing(&state),
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            let failed = tokio::select! {
+                _ = term.recv() => None,
+                _ = int.recv() => None,
+                failed = failed => failed,
+            };
+            if let Some(failed) = failed {
+                report(&format!("the function fails: {}", failed["message"]));
+                termination::write(settings, &failed)?;
+                sink.close();
+                let _ = writing.join();
+                return Ok(4);
             }
             stop.send_replace(true);
             // Connections end after the call that they carry; then nobody is left to call.
@@ -87,6 +104,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<u8, Box<dyn std::error:
                 "the function did not start ({}): {error}",
                 error.reason
             ));
+            termination::write(settings, &termination::not_started(&error))?;
             3
         }
     };
@@ -156,6 +174,7 @@ async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Re
     match request.uri().path() {
         "/_sless/healthz" => return plain(StatusCode::OK, "ok").map(Answer::from),
         "/_sless/readyz" => return ready(function.get()).map(Answer::from),
+        "/_sless/activity" => return activity(function.get()).map(Answer::from),
         _ => {}
     }
     let Some(host) = function.get() else {
@@ -191,6 +210,20 @@ async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Re
             response.map(Answer::from)
         }
     }
+}
+
+/// What this copy is at, over all who call it: how a scheduler sees that it may go to sleep.
+fn activity(host: Option<&Host>) -> Response<Body> {
+    let (in_flight, queued, idle) = host.map_or((0, 0, Duration::ZERO), |host| {
+        let idle = host.last_activity().elapsed();
+        (host.in_flight(), host.queued(), idle)
+    });
+    let idle_ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+    let body = serde_json::json!({"in_flight": in_flight, "queued": queued, "idle_ms": idle_ms});
+    let mut response = Response::new(Body::full(body.to_string()));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
 }
 
 fn ready(host: Option<&Host>) -> Response<Body> {

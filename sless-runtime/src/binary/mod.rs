@@ -5,3 +5,4 @@ pub(crate) mod log_tail;
 pub(crate) mod logs;
 pub(crate) mod once;
 pub(crate) mod settings;
+pub(crate) mod termination;

@@ -9,6 +9,7 @@ use sless_runtime::{CallContext, JobOutcome, run_once};
 
 use super::logs::LineWriter;
 use super::settings::Settings;
+use super::termination;
 
 /// Events in files and on standard input are read up to this size.
 const MAX_EVENT_BYTES: u64 = 16 * 1024 * 1024;
@@ -24,12 +25,14 @@ pub(crate) async fn once(settings: &Settings) -> Result<u8, Box<dyn std::error::
     sink.close();
     // A panic there has been reported by its own thread.
     let _ = writing.join();
-    let mut text = serde_json::to_vec(&shown(&outcome))?;
+    let shown = shown(&outcome);
+    let mut text = serde_json::to_vec(&shown)?;
     text.push(b'\n');
     match settings.text("RESULT_FILE") {
         Some(path) => std::fs::write(path, text)?,
         None => io::stdout().lock().write_all(&text)?,
     }
+    termination::write(settings, &shown)?;
     Ok(outcome.exit_code())
 }
 
@@ -61,9 +64,10 @@ fn shown(outcome: &JobOutcome) -> Value {
             result,
             content_type,
         } => {
+            let is_json = content_type.as_deref().is_some_and(|kind| kind.starts_with("application/json"));
+            let parsed = is_json.then(|| serde_json::from_slice(result).ok()).flatten();
             // A result that is no JSON is given as text.
-            let result = serde_json::from_slice(result)
-                .unwrap_or_else(|_| Value::from(String::from_utf8_lossy(result)));
+            let result = parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(result)));
             json!({"outcome": "succeeded", "result": result, "content_type": content_type})
         }
         JobOutcome::Failed { error, log_tail } => {
@@ -75,12 +79,7 @@ fn shown(outcome: &JobOutcome) -> Value {
         JobOutcome::Died { message, log_tail } => {
             json!({"outcome": "died", "message": message, "log_tail": log_tail})
         }
-        JobOutcome::NotStarted(error) => json!({
-            "outcome": "not_started",
-            "reason": error.reason,
-            "message": error.message,
-            "log_tail": error.log_tail,
-        }),
+        JobOutcome::NotStarted(error) => termination::not_started(error),
         _ => json!({"outcome": "unknown"}),
     }
 }

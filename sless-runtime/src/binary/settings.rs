@@ -34,11 +34,15 @@ Times are seconds, sizes are bytes.
   --memory-limit SIZE      the worker's memory, best effort
   --max-request-body-bytes SIZE, --max-log-line-bytes SIZE, --max-result-bytes SIZE
   --log-format FORMAT      json or text [json]
+  --termination-file PATH  where it is told, as JSON of at most 4096 bytes, why the handler was not
+                           imported or the worker not kept alive, or how a job ended
 
 serve
   --listen ADDRESS         [0.0.0.0 and the port in PORT, or 8080]
   --drain-timeout TIME     what calls in flight get after SIGTERM [25]
   --max-connections N      connections at once; more wait to be accepted [1024]
+  --exit-when-failing yes  end with code 4 once the worker has ended several times in a row, so that
+                           whoever watches this process sees it [no]
   --threads N              of the front; one is enough for tens of thousands of calls a second,
                            and the quickest for calls that come one by one [1]
 
@@ -51,7 +55,7 @@ once
 The function sees this process's environment without the variables named SLESS_….
 ";
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 30] = [
     "LANGUAGE",
     "CODE_DIR",
     "ENTRYPOINT",
@@ -71,6 +75,8 @@ const NAMES: [&str; 28] = [
     "MAX_LOG_LINE_BYTES",
     "MAX_RESULT_BYTES",
     "LOG_FORMAT",
+    "TERMINATION_FILE",
+    "EXIT_WHEN_FAILING",
     "LISTEN",
     "DRAIN_TIMEOUT",
     "MAX_CONNECTIONS",
@@ -271,6 +277,16 @@ impl Settings {
         match self.number("THREADS", 1)? {
             0 => Err(Wrong("SLESS_THREADS is 0; expected 1 or more".to_owned())),
             threads => Ok(threads),
+        }
+    }
+
+    pub(crate) fn exit_when_failing(&self) -> Result<bool, Wrong> {
+        match self.text("EXIT_WHEN_FAILING") {
+            None | Some("no") => Ok(false),
+            Some("yes") => Ok(true),
+            Some(other) => Err(Wrong(format!(
+                "SLESS_EXIT_WHEN_FAILING is {other:?}; expected yes or no"
+            ))),
         }
     }
 
