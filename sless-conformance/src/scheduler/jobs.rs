@@ -289,14 +289,22 @@ pub(super) async fn a_run_that_was_cut_off_is_interrupted(case: &Case<'_>) -> Ou
     if !case.harness.reopen().await? {
         return Ok(());
     }
-    let failure = failed(case, &run)
-        .await
-        .while_("asking for a run that a crash cut off")?;
-    ensure_eq!(
-        failure.reason,
-        reason::INTERRUPTED,
-        "the reason of {failure:?}"
-    );
+    if case.harness.runs_survive() {
+        under_way(case, &run)
+            .await
+            .while_("asking for a run that went on")?;
+        let target = LogTarget::Job(run.job.clone());
+        ensure_eq!(case.count(&target, RAN).await?, 1, "how often it began");
+    } else {
+        let failure = failed(case, &run)
+            .await
+            .while_("asking for a run that a crash cut off")?;
+        ensure_eq!(
+            failure.reason,
+            reason::INTERRUPTED,
+            "the reason of {failure:?}"
+        );
+    }
     let mut next = run.clone();
     next.run_id = 2;
     next.event = "{}".to_owned();

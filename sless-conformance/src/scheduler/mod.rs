@@ -46,6 +46,12 @@ pub trait SchedulerHarness: Harness {
     /// How many calls at once are too many for one copy that takes one call at a time: one more
     /// than run and wait together.
     fn overflow(&self) -> usize;
+
+    /// Whether a run goes on while the scheduler is away, since something else runs it. Where not, a
+    /// crash cuts it off.
+    fn runs_survive(&self) -> bool {
+        false
+    }
 }
 
 /// What a scheduler is given to run a fixture.
