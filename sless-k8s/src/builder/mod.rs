@@ -1,0 +1,5 @@
+//! Builders of images.
+
+mod layer;
+
+pub use layer::{LayerBuilder, LayerBuilderConfig};

@@ -1,0 +1,389 @@
+//! What this process knows of the cluster: the newest of each object, kept up to date by watches.
+//!
+//! Reads are answered from here, so that a call and a look at rest cost no request. What this process
+//! writes is put in at once; a watch that lags behind does not take it back.
+
+mod entry;
+mod view;
+mod watch;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Instant,
+};
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    batch::v1::Job,
+    core::v1::{Pod, Service},
+    networking::v1::NetworkPolicy,
+};
+use kube::ResourceExt as _;
+use serde_json::Value;
+use sless_core::{Changes, FunctionId, JobId, Kind, ObjectKey, Uid};
+
+pub(super) use entry::{FunctionEntry, JobEntry};
+pub(super) use view::{DeploymentView, PodView, RunView, View};
+pub(super) use watch::{WATCHES, watch_all};
+
+use super::manifest::POLICY;
+use crate::labels;
+
+/// Functions and jobs by uid.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    functions: RwLock<HashMap<Uid, Arc<FunctionEntry>>>,
+    jobs: RwLock<HashMap<Uid, Arc<JobEntry>>>,
+    /// The policy of each namespace of workloads.
+    policies: Mutex<HashMap<String, Arc<Value>>>,
+    pub(super) changes: Changes,
+}
+
+/// Namespace and name, in the cluster.
+type Place = (String, String);
+
+fn place<K: kube::Resource>(object: &K) -> Place {
+    let meta = object.meta();
+    (
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}
+
+fn function_of(key: ObjectKey, uid: Uid) -> FunctionId {
+    let ObjectKey {
+        namespace, name, ..
+    } = key;
+    FunctionId {
+        namespace,
+        name,
+        uid,
+    }
+}
+
+/// Whether one version is older than another one. The API server's versions of one object grow.
+fn is_older(one: &str, other: &str) -> bool {
+    let number = |version: &str| version.parse::<u128>().ok();
+    matches!((number(one), number(other)), (Some(one), Some(other)) if one < other)
+}
+
+impl Cache {
+    /// The function with this uid, if anything is known of it.
+    pub(super) fn function(&self, uid: &Uid) -> Option<Arc<FunctionEntry>> {
+        let all = self
+            .functions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.get(uid).cloned()
+    }
+
+    /// The same, made where nothing is known.
+    pub(super) fn function_or_new(&self, id: &FunctionId) -> Arc<FunctionEntry> {
+        if let Some(found) = self.function(&id.uid) {
+            return found;
+        }
+        let mut all = self
+            .functions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(FunctionEntry::new(id.clone()));
+        all.entry(id.uid.clone()).or_insert_with(make).clone()
+    }
+
+    /// All functions.
+    pub(super) fn functions(&self) -> Vec<Arc<FunctionEntry>> {
+        let all = self
+            .functions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.values().cloned().collect()
+    }
+
+    pub(super) fn job(&self, uid: &Uid) -> Option<Arc<JobEntry>> {
+        let all = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(uid).cloned()
+    }
+
+    pub(super) fn job_or_new(&self, id: &JobId) -> Arc<JobEntry> {
+        let mut all = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(JobEntry::new(id.clone()));
+        all.entry(id.uid.clone()).or_insert_with(make).clone()
+    }
+
+    pub(super) fn policy(&self, namespace: &str) -> Option<Arc<Value>> {
+        self.policies().get(namespace).cloned()
+    }
+
+    fn policies(&self) -> MutexGuard<'_, HashMap<String, Arc<Value>>> {
+        self.policies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known of a function, and hints at it where that makes a difference.
+    pub(super) fn change(&self, id: &FunctionId, change: impl FnOnce(&mut View) -> bool) {
+        let entry = self.function_or_new(id);
+        if entry.change(change) {
+            self.changes.notify(id.key());
+        }
+        if entry.view().is_empty() {
+            let mut all = self
+                .functions
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            // Looked at again: somebody may have put something in meanwhile.
+            if entry.view().is_empty() {
+                all.remove(&id.uid);
+            }
+        }
+    }
+
+    fn change_job(&self, id: &JobId, change: impl FnOnce(&JobEntry) -> bool) {
+        let entry = self.job_or_new(id);
+        if change(&entry) {
+            self.changes.notify(id.key());
+        }
+        if entry.is_empty() {
+            let mut all = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+            if entry.is_empty() {
+                all.remove(&id.uid);
+            }
+        }
+    }
+
+    /// Takes note of a Deployment, unless something newer is known. `written` where this process wrote it.
+    pub(super) fn put_deployment(&self, object: &Deployment, written: bool) {
+        let Some((key, uid)) = labels::owner(object.labels()) else {
+            return;
+        };
+        self.change(&function_of(key, uid), |view| {
+            let uid = object.uid().unwrap_or_default();
+            if view.deleted.as_ref() == Some(&uid) {
+                return false;
+            }
+            let before = view.deployment.as_deref();
+            let mut new = DeploymentView::of(object, before);
+            if let Some(before) = before.filter(|before| before.uid == new.uid)
+                && is_older(&new.resource_version, &before.resource_version)
+            {
+                return false;
+            }
+            if written {
+                new.written = Some(Instant::now());
+            }
+            let same = before.is_some_and(|before| {
+                let version = new.resource_version.clone();
+                *before == new
+                    || DeploymentView {
+                        resource_version: version,
+                        ..before.clone()
+                    } == new
+            });
+            view.deployment = Some(Arc::new(new));
+            !same
+        });
+    }
+
+    /// Forgets a Deployment. What a watch still tells of it is ignored.
+    pub(super) fn forget_deployment(&self, id: &FunctionId) {
+        self.change(id, |view| {
+            view.refused = None;
+            let gone = view.deployment.take();
+            if let Some(gone) = &gone {
+                view.deleted = Some(gone.uid.clone());
+            }
+            gone.is_some()
+        });
+    }
+
+    /// Forgets a Service.
+    pub(super) fn forget_service(&self, id: &FunctionId) {
+        self.change(id, |view| view.service.take().is_some());
+    }
+
+    pub(super) fn put_service(&self, object: &Service) {
+        let Some((key, uid)) = labels::owner(object.labels()) else {
+            return;
+        };
+        self.change(&function_of(key, uid), |view| {
+            let new = view::service(object);
+            let same = view.service.as_deref() == Some(&new);
+            view.service = Some(Arc::new(new));
+            !same
+        });
+    }
+
+    pub(super) fn put_policy(&self, object: &NetworkPolicy) {
+        let (namespace, name) = place(object);
+        if name != POLICY {
+            return;
+        }
+        let value =
+            serde_json::json!({"metadata": {"labels": object.labels()}, "spec": object.spec});
+        self.policies().insert(namespace, Arc::new(value));
+    }
+
+    pub(super) fn put_job(&self, object: &Job, written: bool) {
+        let (Some((key, uid)), Some(mut new)) =
+            (labels::owner(object.labels()), RunView::of(object))
+        else {
+            return;
+        };
+        let ObjectKey {
+            namespace, name, ..
+        } = key;
+        self.change_job(
+            &JobId {
+                namespace,
+                name,
+                uid,
+            },
+            |entry| {
+                let mut runs = entry.runs();
+                let before = runs.get(&new.name);
+                new.written = before.and_then(|before| before.written);
+                if let Some(before) = before.filter(|before| before.uid == new.uid)
+                    && is_older(&new.resource_version, &before.resource_version)
+                {
+                    return false;
+                }
+                if written {
+                    new.written = Some(Instant::now());
+                }
+                runs.insert(new.name.clone(), new);
+                true
+            },
+        );
+    }
+
+    fn put_pod(&self, object: &Pod) {
+        let Some((key, uid)) = labels::owner(object.labels()) else {
+            return;
+        };
+        match key.kind {
+            Kind::Function => self.change(&function_of(key, uid), |view| {
+                let name = object.name_any();
+                let at = view.pods.iter().position(|pod| pod.name == name);
+                let new = PodView::of(object, at.map(|at| &*view.pods[at]));
+                let same = at.is_some_and(|at| *view.pods[at] == new);
+                match at {
+                    Some(at) => view.pods[at] = Arc::new(new),
+                    None => view.pods.push(Arc::new(new)),
+                }
+                !same
+            }),
+            _ => {
+                let ObjectKey {
+                    namespace, name, ..
+                } = key;
+                self.change_job(
+                    &JobId {
+                        namespace,
+                        name,
+                        uid,
+                    },
+                    |entry| {
+                        let mut pods = entry.pods();
+                        let name = object.name_any();
+                        let new = PodView::of(object, pods.get(&name));
+                        let same = pods.get(&name) == Some(&new);
+                        pods.insert(name, new);
+                        !same
+                    },
+                );
+            }
+        }
+    }
+
+    fn remove_pod(&self, labels: Option<(ObjectKey, Uid)>, name: &str) {
+        let Some((key, uid)) = labels else { return };
+        match key.kind {
+            Kind::Function => self.change(&function_of(key, uid), |view| {
+                let before = view.pods.len();
+                view.pods.retain(|pod| pod.name != name);
+                before != view.pods.len()
+            }),
+            _ => {
+                let ObjectKey {
+                    namespace,
+                    name: job,
+                    ..
+                } = key;
+                self.change_job(
+                    &JobId {
+                        namespace,
+                        name: job,
+                        uid,
+                    },
+                    |entry| entry.pods().remove(name).is_some(),
+                );
+            }
+        }
+    }
+
+    pub(super) fn forget_run(&self, id: &JobId, name: &str) {
+        self.change_job(id, |entry| entry.runs().remove(name).is_some());
+    }
+
+    /// Forgets the Deployments that a listing, begun then, did not show.
+    fn retain_deployments(&self, seen: &HashSet<Uid>, since: Instant) {
+        for entry in self.functions() {
+            if seen.contains(&entry.function.uid) {
+                continue;
+            }
+            self.change(&entry.function, |view| {
+                let old = view
+                    .deployment
+                    .as_ref()
+                    .is_some_and(|known| is_before(known.written, since));
+                old && view.deployment.take().is_some()
+            });
+        }
+    }
+
+    fn retain_services(&self, seen: &HashSet<Uid>) {
+        for entry in self.functions() {
+            if !seen.contains(&entry.function.uid) {
+                self.forget_service(&entry.function);
+            }
+        }
+    }
+
+    fn retain_pods(&self, seen: &HashSet<String>) {
+        for entry in self.functions() {
+            self.change(&entry.function, |view| {
+                let before = view.pods.len();
+                view.pods.retain(|pod| seen.contains(&pod.uid));
+                before != view.pods.len()
+            });
+        }
+        for entry in self.jobs() {
+            self.change_job(&entry.job, |entry| {
+                let mut pods = entry.pods();
+                let before = pods.len();
+                pods.retain(|_, pod| seen.contains(&pod.uid));
+                before != pods.len()
+            });
+        }
+    }
+
+    fn retain_runs(&self, seen: &HashSet<String>, since: Instant) {
+        for entry in self.jobs() {
+            self.change_job(&entry.job, |entry| {
+                let mut runs = entry.runs();
+                let before = runs.len();
+                runs.retain(|_, run| seen.contains(&run.uid) || !is_before(run.written, since));
+                before != runs.len()
+            });
+        }
+    }
+
+    fn jobs(&self) -> Vec<Arc<JobEntry>> {
+        let all = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        all.values().cloned().collect()
+    }
+}
+
+/// Whether what was written then, if ever, is older than a listing.
+fn is_before(written: Option<Instant>, listing: Instant) -> bool {
+    written.is_none_or(|written| written < listing)
+}

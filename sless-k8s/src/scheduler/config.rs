@@ -1,0 +1,207 @@
+//! Settings of [`KubeScheduler`](crate::KubeScheduler).
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use sless_core::Quantity;
+
+/// Settings of [`KubeScheduler`](crate::KubeScheduler).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedulerConfig {
+    /// How long a function is without calls until its pods end, in milliseconds, where the function
+    /// does not say. Zero is never: a function that sleeps is woken by calls through sless only, not by
+    /// those that go to its Service.
+    pub idle_ms: u64,
+    /// How often it is looked which functions are idle, in milliseconds; zero for a process that leaves
+    /// that to others.
+    pub idle_check_ms: u64,
+    /// How long a pod's handler may take to be imported, in milliseconds.
+    pub start_ms: u64,
+    /// How long a pod that ends goes on as if nothing were, in milliseconds, rounded up to seconds: until
+    /// everyone who calls it has seen that it ends.
+    pub notice_ms: u64,
+    /// How long a pod that ends has for the calls it is at, in milliseconds, where the function's timeout
+    /// is not shorter.
+    pub drain_ms: u64,
+    /// Calls that wait in one pod; more are refused there.
+    pub queue_length: usize,
+    /// Calls that wait for a pod of one function; more are refused here.
+    pub wake_queue_length: usize,
+    /// The longest body of a request, in bytes.
+    pub request_bytes: u64,
+    /// How long a connection to a pod may take, in milliseconds.
+    pub connect_ms: u64,
+    /// Idle connections that are kept for each pod.
+    pub idle_connections: usize,
+    /// How long an idle connection is kept, in milliseconds. The runtime closes it after a minute.
+    pub idle_connection_ms: u64,
+    /// The most bytes of a pod's log that are read where nobody follows it.
+    pub log_bytes: i64,
+    /// How often everything is listed anew, in seconds, in case a watch has lost something.
+    pub resync_seconds: u64,
+    /// How often an apply reads again because the object changed under it.
+    pub apply_attempts: usize,
+    /// How long a run of a job may be without a pod until it is asked why, in milliseconds.
+    pub job_patience_ms: u64,
+    /// How long a run of a job waits for an image that cannot be pulled, in milliseconds.
+    pub image_patience_ms: u64,
+    /// Whether each function has a Service, for callers in the cluster that do not go through sless.
+    pub services: bool,
+    /// Pods.
+    pub pods: PodConfig,
+    /// Who may talk with whom.
+    pub network: NetworkConfig,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        Self {
+            idle_ms: 0,
+            idle_check_ms: 500,
+            start_ms: 30_000,
+            notice_ms: 2_000,
+            drain_ms: 30_000,
+            queue_length: 100,
+            wake_queue_length: 1_000,
+            request_bytes: 1 << 30,
+            connect_ms: 2_000,
+            idle_connections: 64,
+            idle_connection_ms: 30_000,
+            log_bytes: 8 << 20,
+            resync_seconds: 300,
+            apply_attempts: 8,
+            job_patience_ms: 3_000,
+            image_patience_ms: 60_000,
+            services: true,
+            pods: PodConfig::default(),
+            network: NetworkConfig::default(),
+        }
+    }
+}
+
+impl SchedulerConfig {
+    pub(super) const fn start(&self) -> Duration {
+        Duration::from_millis(self.start_ms)
+    }
+
+    /// How long a pod goes on before it is told to end.
+    pub(super) const fn notice_seconds(&self) -> u64 {
+        self.notice_ms.div_ceil(1000)
+    }
+
+    /// How long the calls of a function may go on in a pod that ends.
+    pub(super) fn drain(&self, timeout: Duration) -> Duration {
+        Duration::from_millis(self.drain_ms).min(timeout)
+    }
+}
+
+/// Settings of pods. They meet the *restricted* level of the Pod Security Standards whatever is set here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PodConfig {
+    /// The memory of a pod whose function names none.
+    pub memory: Quantity,
+    /// The processor share of a pod whose function names none.
+    pub cpu: Quantity,
+    /// How much of the memory is reserved, in percent; the whole is the limit.
+    pub memory_request_percent: u64,
+    /// How much of the processor share is reserved, in percent; the whole is the limit.
+    pub cpu_request_percent: u64,
+    /// The size of `/tmp`, the only folder that can be written.
+    pub tmp: Quantity,
+    /// The user and group that functions run as; not 0.
+    pub user: i64,
+    /// The service account. No token of it is mounted.
+    pub service_account: String,
+    /// Secrets with which nodes pull images.
+    pub image_pull_secrets: Vec<String>,
+    /// Labels that a node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that are tolerated, as in a pod's `tolerations`.
+    pub tolerations: Vec<serde_json::Value>,
+    /// The class of the container runtime, such as `gvisor`.
+    pub runtime_class: Option<String>,
+    /// The priority class.
+    pub priority_class: Option<String>,
+    /// How often a pod is asked whether it is ready, in seconds.
+    pub ready_seconds: u32,
+    /// How often a pod is asked whether it lives, in seconds; three times without an answer restart it.
+    pub live_seconds: u32,
+}
+
+impl Default for PodConfig {
+    fn default() -> Self {
+        Self {
+            memory: quantity("256Mi"),
+            cpu: quantity("1"),
+            memory_request_percent: 50,
+            cpu_request_percent: 5,
+            tmp: quantity("64Mi"),
+            user: 65532,
+            service_account: "default".to_owned(),
+            image_pull_secrets: Vec::new(),
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            runtime_class: None,
+            priority_class: None,
+            ready_seconds: 1,
+            live_seconds: 10,
+        }
+    }
+}
+
+/// A quantity that is written here.
+#[allow(clippy::expect_used, reason = "the texts are constants of this file")]
+fn quantity(text: &'static str) -> Quantity {
+    text.parse().expect("a constant quantity is well formed")
+}
+
+/// Who may talk with whom, as NetworkPolicies say it. Something in the cluster has to enforce them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Whether there are policies at all.
+    pub policies: bool,
+    /// Who may call functions: labels of namespaces. Nobody else in the cluster may.
+    pub callers: Vec<BTreeMap<String, String>>,
+    /// Who may call functions, by address: for a sless outside the cluster's network.
+    pub caller_cidrs: Vec<String>,
+    /// Labels of the pods that answer DNS, in `kube-system`.
+    pub dns_pods: BTreeMap<String, String>,
+    /// What answers DNS, by address: a cache on the node.
+    pub dns_cidrs: Vec<String>,
+    /// Where functions may connect to.
+    pub egress_cidrs: Vec<String>,
+    /// Where functions may not connect to, of those: private networks, and the address of the cloud's
+    /// metadata.
+    pub egress_except: Vec<String>,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        let own = |name: &str| {
+            BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())])
+        };
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            policies: true,
+            callers: vec![own("sless-system")],
+            caller_cidrs: Vec::new(),
+            dns_pods: BTreeMap::from([("k8s-app".to_owned(), "kube-dns".to_owned())]),
+            dns_cidrs: Vec::new(),
+            egress_cidrs: texts(&["0.0.0.0/0", "::/0"]),
+            egress_except: texts(&[
+                // Private, shared and link-local networks (RFC 6890); the metadata of clouds is among
+                // the last ones.
+                "10.0.0.0/8",
+                "100.64.0.0/10",
+                "169.254.0.0/16",
+                "172.16.0.0/12",
+                "192.168.0.0/16",
+                "fc00::/7",
+                "fe80::/10",
+            ]),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The way of a call to a pod.
+//!
+//! Calls go to the pods themselves, not through the Service: the watch tells at once which are ready and
+//! which end, so that a call goes to the one with the fewest calls, and none begins on one that ends. A
+//! request that was not sent is sent to another one; one that was is never repeated.
+
+mod answer;
+mod endpoint;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use http::{HeaderName, HeaderValue, Request, Response, Uri, header::HOST};
+use sless_core::{
+    Body, CallContext, Error, ErrorKind, FunctionId, Invoke, Result, Retry, WorkloadPhase, reason,
+};
+use tokio::time::Instant;
+
+pub(super) use self::endpoint::Endpoint;
+use self::{
+    answer::{Counted, Held, late},
+    endpoint::Unanswered,
+};
+use super::{
+    Inner,
+    cache::{FunctionEntry, View},
+    not_found, status,
+};
+use crate::error::BACKEND;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-sless-request-id");
+const TIMEOUT_MS: HeaderName = HeaderName::from_static("x-sless-timeout-ms");
+
+/// How much longer than the call's time the runtime's own word on it is waited for.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Calls one function, whichever revision serves and whether it sleeps or not.
+#[derive(Debug)]
+pub(super) struct KubeInvoker {
+    inner: Arc<Inner>,
+    function: FunctionId,
+}
+
+impl KubeInvoker {
+    pub(super) const fn new(inner: Arc<Inner>, function: FunctionId) -> Self {
+        Self { inner, function }
+    }
+}
+
+/// What is to be done with a call now.
+enum Way {
+    To(Arc<Endpoint>),
+    Wait,
+    Wake,
+    Refuse(Error),
+}
+
+#[async_trait]
+impl Invoke for KubeInvoker {
+    async fn invoke(
+        &self,
+        request: Request<Body>,
+        context: &CallContext,
+    ) -> Result<Response<Body>> {
+        let deadline = Instant::now() + context.timeout;
+        let entry = self
+            .inner
+            .cache
+            .function(&self.function.uid)
+            .ok_or_else(|| not_found(&self.function))?;
+        let counted = Counted::new(&entry.in_flight);
+        let mut request = prepared(request, context)?;
+        loop {
+            let endpoint = self.inner.endpoint(&entry, deadline).await?;
+            let hold = endpoint.hold();
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+            request.headers_mut().insert(TIMEOUT_MS, left_ms.into());
+            let sent = endpoint.send(&self.inner.config, request);
+            match tokio::time::timeout(left + GRACE, sent).await {
+                Err(_) => return Err(late()),
+                Ok(Ok((response, sender))) => {
+                    let config = self.inner.config.clone();
+                    let deadline = deadline + GRACE;
+                    let held = Held {
+                        sender: Some(sender),
+                        hold,
+                        _counted: counted,
+                        config,
+                        deadline,
+                    };
+                    return answer::read(response, held).await;
+                }
+                Ok(Err(Unanswered::Unsent(unsent, error))) => {
+                    tracing::debug!(function = %self.function, %error, "a pod could not be reached");
+                    endpoint.avoid();
+                    request = *unsent;
+                }
+                Ok(Err(Unanswered::Broken(source))) => {
+                    let message = "the pod broke off before it answered";
+                    return Err(Error::new(ErrorKind::Interrupted, message)
+                        .at(BACKEND)
+                        .with_source(source));
+                }
+            }
+        }
+    }
+}
+
+/// The request as it goes to a pod: with a target in origin form (RFC 9112 section 3.2.1), and nothing
+/// of ours but what is set here.
+fn prepared(request: Request<Body>, context: &CallContext) -> Result<Request<Body>> {
+    let (mut parts, body) = request.into_parts();
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str());
+    let target = if target.is_empty() { "/" } else { target };
+    parts.uri = target.parse::<Uri>().map_err(|source| {
+        Error::invalid("the request's target cannot be sent on").with_source(source)
+    })?;
+    parts.version = http::Version::HTTP_11;
+    answer::remove_internal(&mut parts.headers);
+    if let Ok(id) = HeaderValue::from_str(&context.request_id) {
+        parts.headers.insert(REQUEST_ID, id);
+    }
+    let host = HeaderValue::from_static("function");
+    parts.headers.entry(HOST).or_insert(host);
+    Ok(Request::from_parts(parts, body))
+}
+
+impl Inner {
+    /// A pod that takes a call, waited for and woken where it must be.
+    async fn endpoint(
+        self: &Arc<Self>,
+        entry: &Arc<FunctionEntry>,
+        deadline: Instant,
+    ) -> Result<Arc<Endpoint>> {
+        match way(entry, &entry.view()) {
+            Way::To(endpoint) => return Ok(endpoint),
+            Way::Refuse(error) => return Err(error),
+            Way::Wait | Way::Wake => {}
+        }
+        let _waiting = self.place(entry)?;
+        let mut view = entry.watch();
+        loop {
+            let now = view.borrow_and_update().clone();
+            match way(entry, &now) {
+                Way::To(endpoint) => return Ok(endpoint),
+                Way::Refuse(error) => return Err(error),
+                Way::Wait | Way::Wake => self.wake(entry),
+            }
+            // The pause is for pods that were left alone for a moment; nobody tells when that is over.
+            let pause = tokio::time::sleep(Duration::from_millis(250));
+            tokio::select! {
+                changed = view.changed() => if changed.is_err() {
+                    return Err(not_found(&entry.function));
+                },
+                () = pause => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    let message = "the function was not up in time";
+                    return Err(Error::new(ErrorKind::Timeout, message)
+                        .with_reason(reason::START_TIMEOUT)
+                        .at(BACKEND));
+                }
+            }
+        }
+    }
+
+    /// A place among the calls that wait.
+    fn place<'a>(&self, entry: &'a FunctionEntry) -> Result<Waiting<'a>> {
+        let waiting = Waiting(&entry.waiting);
+        let before = entry.waiting.fetch_add(1, Ordering::AcqRel);
+        let limit = self.config.wake_queue_length;
+        if before < limit {
+            return Ok(waiting);
+        }
+        let message =
+            format!("the limit wake_queue_length is reached: {before} calls wait already");
+        Err(Error::new(ErrorKind::Overloaded, message)
+            .with_reason("limit_wake_queue_length")
+            .with_retry(Retry::After(Duration::from_secs(1)))
+            .at(BACKEND))
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Which way a call goes now.
+fn way(entry: &FunctionEntry, view: &View) -> Way {
+    let Some(deployment) = &view.deployment else {
+        return match &view.refused {
+            Some((_, failure)) => Way::Refuse(cannot_run(failure)),
+            None => Way::Refuse(not_found(&entry.function)),
+        };
+    };
+    if deployment.replicas == 0 {
+        let message = "the function is stopped: no copies are wanted";
+        return Way::Refuse(
+            Error::unavailable(message)
+                .with_reason(reason::SCALED_TO_ZERO)
+                .with_retry(Retry::Never)
+                .at(BACKEND),
+        );
+    }
+    if let Some(failure) = &view.wake_failure {
+        return Way::Refuse(cannot_run(failure));
+    }
+    // Also where its pods are still there: they are about to end.
+    if deployment.asleep() {
+        return Way::Wake;
+    }
+    let ready = view.ready().filter_map(|pod| pod.endpoint.as_ref());
+    // Of equals, another one each time.
+    let turn = entry.in_flight.load(Ordering::Relaxed);
+    let count = view.ready().count();
+    let ordered = ready
+        .enumerate()
+        .min_by_key(|(at, endpoint)| (endpoint.load(), (at + turn) % count.max(1)));
+    if let Some((_, best)) = ordered {
+        // Where all are left alone for a moment, so is the call.
+        return if best.load().0 {
+            Way::Wait
+        } else {
+            Way::To(best.clone())
+        };
+    }
+    let status = status::of(view);
+    match status.failure {
+        Some(failure) if status.phase == WorkloadPhase::Failed => Way::Refuse(cannot_run(&failure)),
+        _ => Way::Wait,
+    }
+}
+
+fn cannot_run(failure: &sless_core::Failure) -> Error {
+    Error::unavailable(format!(
+        "the function cannot be started: {}",
+        failure.message
+    ))
+    .with_reason(failure.reason.clone())
+    .at(BACKEND)
+}

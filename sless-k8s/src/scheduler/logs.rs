@@ -1,0 +1,336 @@
+//! What functions and jobs wrote: the logs of their pods, merged.
+//!
+//! A log lives as long as its pod. What is to outlive it is for whatever collects logs in the cluster.
+
+use std::{collections::HashSet, sync::Arc};
+
+use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::LogParams};
+use serde::Deserialize;
+use serde_json::Value;
+use sless_core::{
+    Change, ChangeStream, Error, JobRun, LogLine, LogOptions, LogSource, LogStream, LogTarget,
+    Namespace, Result, resource::ObjectKey,
+};
+
+use super::{Inner, cache::PodView};
+use crate::error::{BACKEND, Fault};
+
+/// How many lines of a log may hold a run's result: the container runtime cuts a line into pieces of
+/// 16 KiB, and counts each.
+const RESULT_LINES: i64 = 64;
+
+/// One line as the runtime writes it.
+#[derive(Deserialize)]
+struct Record {
+    time_ms: i64,
+    stream: String,
+    request_id: Option<String>,
+    text: String,
+    #[serde(default)]
+    truncated: bool,
+}
+
+/// A line, and when the node wrote it down.
+type Stamped = (Timestamp, LogLine);
+
+/// One run of one container: what a log belongs to.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Source {
+    pod: String,
+    uid: String,
+    restarts: i32,
+}
+
+impl Inner {
+    pub(super) async fn logs(
+        self: Arc<Self>,
+        of: &LogTarget,
+        options: &LogOptions,
+    ) -> Result<LogStream> {
+        let changes = self.cache.changes.subscribe();
+        let (namespace, key) = match of {
+            LogTarget::Function(id) => (id.namespace.clone(), id.key()),
+            LogTarget::Job(id) => (id.namespace.clone(), id.key()),
+        };
+        let Some(sources) = self.sources(of) else {
+            return Err(Error::not_found("there is no log of it")
+                .at(BACKEND)
+                .on(key));
+        };
+        let (mut lines, mut ends) = (Vec::new(), Vec::new());
+        for source in sources {
+            let read = self.read_source(&namespace, &source).await?;
+            let last = read.last().map(|(stamp, _)| *stamp);
+            lines.extend(read.into_iter().map(|(_, line)| line));
+            ends.push((source, last));
+        }
+        lines.sort_by_key(|line| line.at);
+        if let Some(since) = options.since {
+            lines.retain(|line| line.at >= since);
+        }
+        if let Some(tail) = options.tail {
+            lines.drain(..lines.len().saturating_sub(tail));
+        }
+        let past = stream::iter(lines.into_iter().map(Ok));
+        if !options.follow {
+            return Ok(past.boxed());
+        }
+        let mut follower = Follower {
+            of: of.clone(),
+            namespace,
+            key,
+            changes,
+            known: HashSet::new(),
+            streams: stream::SelectAll::new(),
+            inner: self,
+        };
+        for (source, last) in ends {
+            follower.follow(source, last);
+        }
+        let later = stream::unfold(follower, async |mut follower| {
+            let next = follower.next().await?;
+            Some((next, follower))
+        });
+        Ok(past.chain(later).boxed())
+    }
+
+    /// What a log is made of now; `None` where there is no such thing any more.
+    fn sources(&self, of: &LogTarget) -> Option<Vec<Source>> {
+        let source = |pod: &PodView| {
+            let begun = pod.running_since.is_some() || pod.ended.is_some() || pod.restarts > 0;
+            begun.then(|| Source {
+                pod: pod.name.clone(),
+                uid: pod.uid.clone(),
+                restarts: pod.restarts,
+            })
+        };
+        match of {
+            LogTarget::Function(id) => {
+                let view = self.cache.function(&id.uid)?.view();
+                view.deployment.as_ref()?;
+                Some(view.pods.iter().filter_map(|pod| source(pod)).collect())
+            }
+            LogTarget::Job(id) => {
+                let entry = self.cache.job(&id.uid)?;
+                if entry.runs().is_empty() {
+                    return None;
+                }
+                let found = entry.pods().values().filter_map(source).collect();
+                Some(found)
+            }
+        }
+    }
+
+    /// The lines that a container wrote so far, and those of the one before it.
+    async fn read_source(&self, namespace: &Namespace, source: &Source) -> Result<Vec<Stamped>> {
+        let mut lines = Vec::new();
+        let whole = LogParams {
+            limit_bytes: Some(self.config.log_bytes),
+            timestamps: true,
+            ..LogParams::default()
+        };
+        if source.restarts > 0 {
+            let before = LogParams {
+                previous: true,
+                ..whole.clone()
+            };
+            lines.extend(self.read_log(namespace, &source.pod, &before).await?);
+        }
+        lines.extend(self.read_log(namespace, &source.pod, &whole).await?);
+        Ok(lines)
+    }
+
+    async fn read_log(
+        &self,
+        namespace: &Namespace,
+        pod: &str,
+        params: &LogParams,
+    ) -> Result<Vec<Stamped>, Fault> {
+        let api: Api<Pod> = self.api(namespace);
+        match self.cluster.call(api.logs(pod, params)).await {
+            Ok(text) => Ok(text.lines().filter_map(stamped).collect()),
+            // The pod is gone, or its container has no log yet.
+            Err(fault)
+                if fault
+                    .status()
+                    .is_some_and(|status| matches!(status.code, 400 | 404)) =>
+            {
+                Ok(Vec::new())
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// What the runtime said at the end of a run, where that was too long for the pod's status.
+    pub(super) async fn said_in_log(
+        &self,
+        run: &JobRun,
+        pod: &PodView,
+    ) -> Result<Option<Value>, Fault> {
+        let api: Api<Pod> = self.api(&run.job.namespace);
+        let params = LogParams {
+            tail_lines: Some(RESULT_LINES),
+            ..LogParams::default()
+        };
+        let text = match self.cluster.call(api.logs(&pod.name, &params)).await {
+            Ok(text) => text,
+            Err(fault) if fault.is_not_found() => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        Ok(text.lines().rev().find_map(outcome))
+    }
+}
+
+/// Follows the containers of one log, new ones too, until there is no such log any more.
+struct Follower {
+    inner: Arc<Inner>,
+    of: LogTarget,
+    namespace: Namespace,
+    key: ObjectKey,
+    changes: ChangeStream,
+    known: HashSet<Source>,
+    streams: stream::SelectAll<stream::BoxStream<'static, Result<LogLine>>>,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<Result<LogLine>> {
+        loop {
+            let sources = self.inner.sources(&self.of);
+            let gone = sources.is_none();
+            for source in sources.into_iter().flatten() {
+                if !self.known.contains(&source) {
+                    self.follow(source, None);
+                }
+            }
+            if gone && self.streams.is_empty() {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                line = self.streams.next(), if !self.streams.is_empty() => match line {
+                    Some(line) => return Some(line),
+                    None => continue,
+                },
+                change = self.changes.next() => match change {
+                    None => return None,
+                    Some(Change::Object(key)) if key != self.key => {}
+                    Some(_) => {}
+                },
+                () = self.inner.stop.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Adds the lines of a container that were written after those that were read.
+    fn follow(&mut self, source: Source, last: Option<Timestamp>) {
+        self.known.insert(source.clone());
+        let api: Api<Pod> = self.inner.api(&self.namespace);
+        let lines = async move {
+            let params = LogParams {
+                follow: true,
+                timestamps: true,
+                since_time: last.and_then(theirs),
+                ..LogParams::default()
+            };
+            let opened = api.log_stream(&source.pod, &params).await;
+            let lines = match opened {
+                Ok(reader) => reader.lines().boxed(),
+                // A pod that has gone meanwhile has no more lines.
+                Err(error) => {
+                    tracing::debug!(pod = %source.pod, %error, "a log cannot be followed");
+                    stream::empty().boxed()
+                }
+            };
+            lines
+                .map_err(|source| {
+                    Error::new(sless_core::ErrorKind::Interrupted, "the log broke off")
+                        .at(BACKEND)
+                        .with_source(source)
+                })
+                .try_filter_map(move |line| {
+                    let line =
+                        stamped(&line).filter(|(stamp, _)| last.is_none_or(|last| *stamp > last));
+                    std::future::ready(Ok(line.map(|(_, line)| line)))
+                })
+        };
+        self.streams.push(stream::once(lines).flatten().boxed());
+    }
+}
+
+/// A time as the bindings of Kubernetes have it.
+fn theirs(time: Timestamp) -> Option<k8s_openapi::jiff::Timestamp> {
+    k8s_openapi::jiff::Timestamp::from_nanosecond(time.as_nanosecond()).ok()
+}
+
+/// Reads a line with its stamp in front. What the runtime says for others to read is no line of the log.
+fn stamped(line: &str) -> Option<Stamped> {
+    let (stamp, text) = line.split_once(' ').unwrap_or((line, ""));
+    let stamp: Timestamp = stamp.parse().ok()?;
+    if let Ok(record) = serde_json::from_str::<Record>(text) {
+        let source = match record.stream.as_str() {
+            "stdout" => LogSource::Stdout,
+            "stderr" => LogSource::Stderr,
+            _ => LogSource::System,
+        };
+        let line = LogLine {
+            at: Timestamp::from_millisecond(record.time_ms).unwrap_or(stamp),
+            source,
+            request_id: record.request_id,
+            text: record.text,
+            truncated: record.truncated,
+        };
+        return Some((stamp, line));
+    }
+    if outcome(text).is_some() {
+        return None;
+    }
+    let line = LogLine {
+        at: stamp,
+        source: LogSource::System,
+        request_id: None,
+        text: text.to_owned(),
+        truncated: false,
+    };
+    Some((stamp, line))
+}
+
+/// What the runtime says of the end of a run, where this line is that.
+fn outcome(line: &str) -> Option<Value> {
+    let line = line.trim_end();
+    if !line.starts_with('{') || !line.contains("\"outcome\"") {
+        return None;
+    }
+    serde_json::from_str::<Value>(line)
+        .ok()
+        .filter(|said| said["outcome"].is_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let stamp = "2026-01-02T03:04:05.000000006Z";
+        let written =
+            format!(r#"{stamp} {{"time_ms":1,"stream":"stderr","request_id":"r","text":"a b"}}"#);
+        let (at, line) = stamped(&written).expect("a line");
+        assert_eq!(at.to_string(), stamp);
+        assert_eq!(
+            (line.source, &*line.text, line.at.as_millisecond()),
+            (LogSource::Stderr, "a b", 1)
+        );
+        assert_eq!(line.request_id.as_deref(), Some("r"));
+
+        let (_, line) = stamped(&format!("{stamp} sless-runtime: it fails")).expect("a line");
+        assert_eq!(
+            (line.source, &*line.text),
+            (LogSource::System, "sless-runtime: it fails")
+        );
+        assert!(stamped(&format!(r#"{stamp} {{"outcome":"succeeded","result":1}}"#)).is_none());
+        assert!(stamped("no stamp").is_none());
+    }
+}

@@ -1,0 +1,109 @@
+//! Where a function is, out of what is known of it.
+
+use sless_core::{Digest, Failure, WorkloadPhase, WorkloadStatus, reason};
+
+use super::cache::{DeploymentView, View};
+
+/// The status of a function.
+pub(super) fn of(view: &View) -> WorkloadStatus {
+    let Some(deployment) = &view.deployment else {
+        return match &view.refused {
+            Some((revision, failure)) => {
+                let status = WorkloadStatus::new(WorkloadPhase::Failed, Some(*revision));
+                status.with_failure(failure.clone())
+            }
+            None => WorkloadStatus::default(),
+        };
+    };
+    let applied = deployment.revision;
+    let of_applied = |revision: &Option<Digest>| *revision == applied;
+    let current = count(view.ready().filter(|pod| of_applied(&pod.revision)));
+    let older: Vec<_> = view
+        .ready()
+        .filter(|pod| !of_applied(&pod.revision))
+        .collect();
+    if let Some((revision, failure)) = &view.refused {
+        let serving = older.first().map_or(applied, |pod| pod.revision);
+        let serving = (current > 0 || !older.is_empty())
+            .then_some(serving)
+            .flatten();
+        let status = WorkloadStatus::new(WorkloadPhase::Failed, Some(*revision));
+        let ready = current.max(count(older.iter()));
+        return status
+            .with_serving(serving, ready)
+            .with_failure(failure.clone());
+    }
+    if deployment.replicas == 0 {
+        let phase = if current > 0 || !older.is_empty() {
+            WorkloadPhase::Starting
+        } else {
+            WorkloadPhase::Stopped
+        };
+        return WorkloadStatus::new(phase, applied);
+    }
+    if deployment.asleep() && deployment.proven == applied {
+        let status = WorkloadStatus::new(WorkloadPhase::Ready, applied);
+        return status
+            .with_serving(applied, deployment.replicas)
+            .with_asleep(true);
+    }
+    let trouble = trouble(view, deployment);
+    if let Some(old) = older.first() {
+        let phase = match &trouble {
+            Some((_, true)) if current == 0 => WorkloadPhase::Failed,
+            _ => WorkloadPhase::Starting,
+        };
+        let status =
+            WorkloadStatus::new(phase, applied).with_serving(old.revision, count(older.iter()));
+        return with_failure(status, trouble);
+    }
+    if current > 0 {
+        return WorkloadStatus::new(WorkloadPhase::Ready, applied).with_serving(applied, current);
+    }
+    let phase = match &trouble {
+        Some((_, true)) => WorkloadPhase::Failed,
+        // It was ready before it slept; it is on its way, and a call waits for it.
+        None if deployment.proven == applied => {
+            return WorkloadStatus::new(WorkloadPhase::Ready, applied).with_serving(applied, 0);
+        }
+        _ => WorkloadPhase::Starting,
+    };
+    with_failure(WorkloadStatus::new(phase, applied), trouble)
+}
+
+fn with_failure(status: WorkloadStatus, trouble: Option<(Failure, bool)>) -> WorkloadStatus {
+    match trouble {
+        Some((failure, _)) => status.with_failure(failure),
+        None => status,
+    }
+}
+
+/// Why the applied revision is not there, and whether that lasts.
+fn trouble(view: &View, deployment: &DeploymentView) -> Option<(Failure, bool)> {
+    let of_applied = || {
+        let pods = view.pods.iter().filter(|pod| !pod.deleting);
+        pods.filter(|pod| pod.revision == deployment.revision)
+    };
+    let newest = of_applied()
+        .filter_map(|pod| pod.trouble.as_ref().map(|trouble| (pod.created, trouble)))
+        .max_by_key(|(created, trouble)| (trouble.lasting, *created));
+    if let Some((_, trouble)) = newest {
+        return Some((
+            trouble.failure.clone(),
+            trouble.lasting || deployment.overdue,
+        ));
+    }
+    if of_applied().next().is_none()
+        && let Some(refusal) = &deployment.refusal
+    {
+        return Some((refusal.clone(), true));
+    }
+    deployment.overdue.then(|| {
+        let message = "no pod was ready in time, and Kubernetes does not say why";
+        (Failure::new(reason::START_TIMEOUT, message), true)
+    })
+}
+
+fn count<T>(items: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
+}

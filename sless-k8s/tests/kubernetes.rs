@@ -1,0 +1,9 @@
+//! The backends on a real cluster. What needs one says so, and `testing/kubernetes/up` starts it.
+#![allow(clippy::expect_used, clippy::panic, reason = "this is how tests fail")]
+
+mod kubernetes {
+    mod builder_suite;
+    mod scheduler_suite;
+    mod workloads;
+    mod world;
+}
