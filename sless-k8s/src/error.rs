@@ -45,7 +45,8 @@ impl Fault {
 
     /// Whether the API server says that the object is not there.
     pub(crate) fn is_not_found(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 404)
+        self.status()
+            .is_some_and(|status| status.code == 404 && status.reason == reason::NOT_FOUND)
     }
 
     /// Whether the API server says that the object exists already.
@@ -116,7 +117,12 @@ fn refused(status: &Status) -> Error {
             Error::new(ErrorKind::LimitExceeded, said).with_reason("quota")
         }
         403 => Error::new(ErrorKind::PermissionDenied, said),
-        404 => Error::not_found(said),
+        404 if status.reason == reason::NOT_FOUND => Error::not_found(said),
+        // No object, but the whole kind is not there.
+        404 => {
+            Error::unavailable("the custom resources of sless are not installed in this cluster")
+                .with_reason("crds_missing")
+        }
         409 if status.reason == reason::ALREADY_EXISTS => {
             Error::new(ErrorKind::AlreadyExists, said)
         }
@@ -204,22 +210,81 @@ mod tests {
     #[test]
     fn statuses_become_kinds_that_callers_branch_on() {
         for (code, said, message, kind, reason) in [
-            (401, "Unauthorized", "", ErrorKind::Unauthenticated, "unauthenticated"),
-            (403, "Forbidden", "user x cannot get y", ErrorKind::PermissionDenied, "permission_denied"),
-            (403, "Forbidden", "pods \"a\" is forbidden: exceeded quota: q", ErrorKind::LimitExceeded, "quota"),
+            (
+                401,
+                "Unauthorized",
+                "",
+                ErrorKind::Unauthenticated,
+                "unauthenticated",
+            ),
+            (
+                403,
+                "Forbidden",
+                "user x cannot get y",
+                ErrorKind::PermissionDenied,
+                "permission_denied",
+            ),
+            (
+                403,
+                "Forbidden",
+                "pods \"a\" is forbidden: exceeded quota: q",
+                ErrorKind::LimitExceeded,
+                "quota",
+            ),
             (404, "NotFound", "", ErrorKind::NotFound, "not_found"),
-            (409, "AlreadyExists", "", ErrorKind::AlreadyExists, "already_exists"),
+            (
+                404,
+                "",
+                "404 page not found",
+                ErrorKind::Unavailable,
+                "crds_missing",
+            ),
+            (
+                409,
+                "AlreadyExists",
+                "",
+                ErrorKind::AlreadyExists,
+                "already_exists",
+            ),
             (409, "Conflict", "", ErrorKind::Conflict, "conflict"),
             (410, "Expired", "", ErrorKind::Expired, "expired"),
-            (413, "RequestEntityTooLarge", "", ErrorKind::LimitExceeded, "limit_request_bytes"),
+            (
+                413,
+                "RequestEntityTooLarge",
+                "",
+                ErrorKind::LimitExceeded,
+                "limit_request_bytes",
+            ),
             (422, "Invalid", "spec.x: no", ErrorKind::Invalid, "invalid"),
-            (429, "TooManyRequests", "", ErrorKind::Overloaded, "overloaded"),
-            (500, "InternalError", "", ErrorKind::Unavailable, "kubernetes_unavailable"),
-            (503, "ServiceUnavailable", "", ErrorKind::Unavailable, "kubernetes_unavailable"),
+            (
+                429,
+                "TooManyRequests",
+                "",
+                ErrorKind::Overloaded,
+                "overloaded",
+            ),
+            (
+                500,
+                "InternalError",
+                "",
+                ErrorKind::Unavailable,
+                "kubernetes_unavailable",
+            ),
+            (
+                503,
+                "ServiceUnavailable",
+                "",
+                ErrorKind::Unavailable,
+                "kubernetes_unavailable",
+            ),
             (504, "Timeout", "", ErrorKind::Timeout, "timeout"),
         ] {
             let error = of(code, said, message);
-            assert_eq!((error.kind(), error.reason()), (kind, reason), "code {code}");
+            assert_eq!(
+                (error.kind(), error.reason()),
+                (kind, reason),
+                "code {code}"
+            );
             assert_eq!(error.backend(), BACKEND);
         }
     }

@@ -4,14 +4,23 @@
 //! in custom resources of `sless.io/v1alpha1` ([`KubeCatalog`]), and [`KubeLease`] says who may act.
 
 mod builder;
+mod catalog;
 mod client;
 mod config;
+mod crd;
 mod error;
 mod labels;
+mod lease;
 mod names;
+mod namespaces;
 mod registry;
+mod scheduler;
 
 pub use builder::{LayerBuilder, LayerBuilderConfig};
+pub use catalog::KubeCatalog;
 pub use client::Cluster;
 pub use config::{CatalogConfig, K8sConfig, LeaseConfig, NamespacesConfig};
+pub use crd::crd_manifests;
+pub use lease::KubeLease;
 pub use registry::{Credentials, RegistryConfig};
+pub use scheduler::{KubeScheduler, NetworkConfig, PodConfig, SchedulerConfig};

@@ -83,6 +83,8 @@ impl FunctionSpec {
     pub const TIMEOUT_SECONDS_MAX: u32 = 3600;
     /// The most calls at once in one copy.
     pub const CONCURRENCY_MAX: u32 = 1000;
+    /// The most variables of `env`.
+    pub const ENV_NAMES_MAX: usize = 1000;
     /// The most bytes of all names and values of `env`.
     pub const ENV_BYTES_MAX: usize = 64 * 1024;
 
@@ -138,6 +140,13 @@ impl FunctionSpec {
 }
 
 fn validate_env(env: &BTreeMap<String, String>) -> Result<()> {
+    if env.len() > FunctionSpec::ENV_NAMES_MAX {
+        return Err(Error::limit(
+            "env_names",
+            FunctionSpec::ENV_NAMES_MAX,
+            "variables",
+        ));
+    }
     let mut bytes = 0;
     for (name, value) in env {
         let mut characters = name.chars();
@@ -229,7 +238,8 @@ pub struct FunctionStatus {
     /// The revision that answers now; absent where none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<Digest>,
-    /// What the validator said of the code of `code_sha256`.
+    /// What the validator said of the code that was uploaded last. It speaks of the wanted code where
+    /// its digest is that of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
     /// Conditions: `Built`, `Ready`.
