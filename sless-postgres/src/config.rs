@@ -91,7 +91,9 @@ impl PostgresConfig {
             return Err(Fault::Setting("url: it names no host".to_owned()));
         }
         if self.connections == 0 {
-            return Err(Fault::Setting("connections: expected at least 1".to_owned()));
+            return Err(Fault::Setting(
+                "connections: expected at least 1".to_owned(),
+            ));
         }
         client.ssl_mode(tls.client_mode());
         if client.get_application_name().is_none() {

@@ -115,7 +115,10 @@ mod tests {
 
     #[test]
     fn a_name_cannot_leave_its_quotes() {
-        assert_eq!(quoted("a\"; DROP TABLE x; --"), "\"a\"\"; DROP TABLE x; --\"");
+        assert_eq!(
+            quoted("a\"; DROP TABLE x; --"),
+            "\"a\"\"; DROP TABLE x; --\""
+        );
         let config = PostgresConfig::default().with_schema("s");
         assert!(set_up(&config).ends_with("SET search_path TO \"s\";"));
     }

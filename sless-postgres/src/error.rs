@@ -129,9 +129,7 @@ fn of_database(error: &tokio_postgres::Error) -> Error {
         "3D000" => Error::unavailable("the database is not there").with_reason("database_missing"),
         "3F000" | "42P01" => Error::unavailable("the table of the invocation log is not there")
             .with_reason("table_missing"),
-        "53100" => {
-            Error::unavailable("no space is left for the database").with_reason("disk_full")
-        }
+        "53100" => Error::unavailable("no space is left for the database").with_reason("disk_full"),
         "57014" => Error::new(ErrorKind::Timeout, "the database gave the statement up")
             .with_reason("database_slow"),
         // Out of connections or memory, shutting down, failing over, or two that met.

@@ -2,10 +2,7 @@
 
 use deadpool_postgres::Object;
 
-use crate::{
-    connection::quoted,
-    error::Fault,
-};
+use crate::{connection::quoted, error::Fault};
 
 /// The steps that lead from nothing to the present schema. A step that was released is never
 /// changed; a change is another step, which the statements of older versions must survive, since

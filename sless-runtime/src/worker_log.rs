@@ -220,7 +220,9 @@ mod tests {
         log.begin(0, first, 20);
         log.begin(1, other, 0);
         for number in 0..9 {
-            theirs.write_all(&frame(first, &format!("line {number}"))).unwrap();
+            theirs
+                .write_all(&frame(first, &format!("line {number}")))
+                .unwrap();
             theirs.write_all(&frame(other, "another call's")).unwrap();
         }
         theirs.write_all(&frame(0, "nobody's")).unwrap();

@@ -75,8 +75,16 @@ pub(super) async fn the_end_of_a_calls_log_is_told(case: &Case<'_>) -> Outcome {
     };
     let expected = |lines: &[String]| lines.join("\n") + "\n";
     let mine = ["one ü".to_owned(), "  two".to_owned()];
-    ensure_eq!(call(&mine).await?, Some(expected(&mine)), "what a call wrote");
-    ensure_eq!(call(&[]).await?, None, "what a call wrote that wrote nothing");
+    ensure_eq!(
+        call(&mine).await?,
+        Some(expected(&mine)),
+        "what a call wrote"
+    );
+    ensure_eq!(
+        call(&[]).await?,
+        None,
+        "what a call wrote that wrote nothing"
+    );
     let other = ["another call's".to_owned()];
     ensure_eq!(
         call(&other).await?,

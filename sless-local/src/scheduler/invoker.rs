@@ -9,9 +9,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use sless_core::{
-    Body, CallContext, Error, ErrorKind, Invocation, Invoke, Result, Retry, reason,
-};
+use sless_core::{Body, CallContext, Error, ErrorKind, Invocation, Invoke, Result, Retry, reason};
 use sless_runtime::CallError;
 
 use super::{

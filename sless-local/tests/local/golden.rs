@@ -95,8 +95,7 @@ pub(super) fn text_of(name: &str) -> String {
 
 /// Makes a database of the data folder: schema and rows as this version wrote them.
 pub(super) fn restore(folder: &Path, version: &str, name: &str) {
-    let connection =
-        Connection::open(folder.join(format!("db/{name}.db"))).expect("a database");
+    let connection = Connection::open(folder.join(format!("db/{name}.db"))).expect("a database");
     for part in ["schema", "rows"] {
         let sql = text_of(&format!("{version}/{name}.{part}.sql"));
         connection.execute_batch(&sql).expect(name);

@@ -3,9 +3,9 @@
 use futures::TryStreamExt as _;
 use rusqlite::Connection;
 use sless_core::{
-    BuildId, Builder as _, Digest, ErrorKind, FunctionId, InvocationLog as _, InvocationQuery, JobId,
-    LogLine, LogOptions, LogSource, LogStream, LogTarget, Name, Namespace, RunPhase, Scheduler as _,
-    WorkloadPhase, resource::Uid,
+    BuildId, Builder as _, Digest, ErrorKind, FunctionId, InvocationLog as _, InvocationQuery,
+    JobId, LogLine, LogOptions, LogSource, LogStream, LogTarget, Name, Namespace, RunPhase,
+    Scheduler as _, WorkloadPhase, resource::Uid,
 };
 use sless_local::{Local, LocalConfig};
 
@@ -67,9 +67,13 @@ async fn lines(stream: sless_core::Result<LogStream>) -> Vec<LogLine> {
 async fn records_and_log_lines_of_version_1_are_read() {
     let folder = folder();
     restore(folder.path(), "v1", "work");
-    let log = folder.path().join(format!("logs/function-{FUNCTION}.jsonl"));
+    let log = folder
+        .path()
+        .join(format!("logs/function-{FUNCTION}.jsonl"));
     std::fs::write(log, text_of("v1/function.jsonl")).expect("written");
-    let log = folder.path().join(format!("logs/build-{}.jsonl", build().short()));
+    let log = folder
+        .path()
+        .join(format!("logs/build-{}.jsonl", build().short()));
     std::fs::write(log, text_of("v1/build.jsonl")).expect("written");
 
     let local = open(&folder).await.expect("opens");
@@ -85,18 +89,30 @@ async fn records_and_log_lines_of_version_1_are_read() {
     );
     let (target, options) = (LogTarget::Job(job()), LogOptions::default());
     let known = local.scheduler().logs(&target, &options).await;
-    assert_eq!(lines(known).await, [], "a job that is known, and wrote nothing");
+    assert_eq!(
+        lines(known).await,
+        [],
+        "a job that is known, and wrote nothing"
+    );
 
     // An unreadable line loses only itself.
     let target = LogTarget::Function(function());
-    let read = lines(local.scheduler().logs(&target, &LogOptions::default()).await).await;
+    let read = lines(
+        local
+            .scheduler()
+            .logs(&target, &LogOptions::default())
+            .await,
+    )
+    .await;
     let texts: Vec<_> = read.iter().map(|line| line.text.as_str()).collect();
     assert_eq!(texts, ["höllo \"a\"", "it sleeps"]);
     assert_eq!(read[0].request_id.as_deref(), Some("r-1"));
     assert_eq!(read[0].source, LogSource::Stdout);
     let read = lines(local.builder().logs(&build(), &LogOptions::default()).await).await;
     assert_eq!(
-        read.iter().map(|line| (line.source, line.truncated)).collect::<Vec<_>>(),
+        read.iter()
+            .map(|line| (line.source, line.truncated))
+            .collect::<Vec<_>>(),
         [(LogSource::Build, false), (LogSource::Stderr, true)]
     );
     local.shutdown().await;
@@ -144,13 +160,18 @@ async fn what_a_newer_version_wrote_is_refused() {
         restore(folder.path(), "v1", name);
         let file = folder.path().join(format!("db/{name}.db"));
         let connection = Connection::open(file).expect("a database");
-        connection.pragma_update(None, "user_version", 99).expect("set");
+        connection
+            .pragma_update(None, "user_version", 99)
+            .expect("set");
         drop(connection);
         let error = open(&folder).await.expect_err("a newer one");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(error.reason(), "schema_too_new");
         let message = error.message();
-        assert!(message.contains(name) && message.contains("99"), "{message}");
+        assert!(
+            message.contains(name) && message.contains("99"),
+            "{message}"
+        );
     }
     let folder = folder();
     std::fs::write(folder.path().join("format"), "sless-local 2\n").expect("written");
@@ -187,7 +208,9 @@ async fn a_run_of_version_1_is_remembered() {
     restore(folder.path(), "v1", "work");
     let connection = Connection::open(folder.path().join("db/work.db")).expect("a database");
     let sql = "SELECT value FROM record WHERE kind = 'workload'";
-    let value: String = connection.query_row(sql, [], |row| row.get(0)).expect("a row");
+    let value: String = connection
+        .query_row(sql, [], |row| row.get(0))
+        .expect("a row");
     drop(connection);
     let value: serde_json::Value = serde_json::from_str(&value).expect("JSON");
     let workload = serde_json::from_value(value["applied"].clone()).expect("a workload");

@@ -20,12 +20,7 @@ use sless_core::{
 use tokio::sync::Mutex;
 use tokio_postgres::error::SqlState;
 
-use crate::{
-    config::PostgresConfig,
-    connection::Connections,
-    error::Fault,
-    migrate::migrate,
-};
+use crate::{config::PostgresConfig, connection::Connections, error::Fault, migrate::migrate};
 
 /// An [`InvocationLog`] in a table of a PostgreSQL database.
 ///

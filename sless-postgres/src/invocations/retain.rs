@@ -9,8 +9,7 @@ use super::{Inner, rows};
 use crate::error::Fault;
 
 /// Whether this transaction is the only one that retains: of several servers, one does the work.
-const ALONE: &str =
-    "SELECT pg_try_advisory_xact_lock('sless_invocations'::regclass::oid::bigint)";
+const ALONE: &str = "SELECT pg_try_advisory_xact_lock('sless_invocations'::regclass::oid::bigint)";
 
 /// The oldest record that is too much: the one behind those that may stay.
 const TOO_MUCH: &str = "SELECT started_at, number FROM sless_invocations \

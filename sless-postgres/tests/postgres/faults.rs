@@ -53,7 +53,11 @@ async fn call(sless: &Sless) -> Duration {
 }
 
 /// Calls until it is told to stop, and counts.
-fn load(sless: &Sless, stop: &Arc<AtomicBool>, calls: &Arc<AtomicUsize>) -> tokio::task::JoinHandle<Duration> {
+fn load(
+    sless: &Sless,
+    stop: &Arc<AtomicBool>,
+    calls: &Arc<AtomicUsize>,
+) -> tokio::task::JoinHandle<Duration> {
     let (sless, stop, calls) = (sless.clone(), stop.clone(), calls.clone());
     tokio::spawn(async move {
         let mut slowest = Duration::ZERO;
@@ -81,7 +85,10 @@ async fn a_server_that_comes_and_goes_loses_no_record_and_fails_no_call() {
     let schema = Schema::at(server.url.clone());
     let log = schema.log().await;
     let sless = engine(&log, 50_000).await;
-    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (stop, calls) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
     let loads = [load(&sless, &stop, &calls), load(&sless, &stop, &calls)];
     for how in ["immediate", "fast", "immediate"] {
         let before = calls.load(Ordering::Relaxed);
@@ -111,7 +118,11 @@ async fn a_server_that_comes_and_goes_loses_no_record_and_fails_no_call() {
     let ids = request_ids(&schema).await;
     let distinct: BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "no record is there twice");
-    assert_eq!(ids.len(), calls.load(Ordering::Relaxed), "each call has its record");
+    assert_eq!(
+        ids.len(),
+        calls.load(Ordering::Relaxed),
+        "each call has its record"
+    );
     println!("{} calls, the slowest took {slowest:?}", ids.len());
 }
 
@@ -155,7 +166,9 @@ async fn a_slow_or_full_database_makes_records_wait() {
     let schema = Schema::new();
     let mut config = schema.config();
     config.statement_timeout_ms = 200;
-    let log = PostgresInvocationLog::connect(config).await.expect("connects");
+    let log = PostgresInvocationLog::connect(config)
+        .await
+        .expect("connects");
     let sless = engine(&log, 1_000).await;
     let client = schema.client().await;
     let refuse = |code: &str| {
@@ -169,7 +182,10 @@ async fn a_slow_or_full_database_makes_records_wait() {
     for (code, problem) in [
         ("PERFORM pg_sleep(10)", "gave the statement up"),
         ("RAISE EXCEPTION 'full' USING ERRCODE = '53100'", "no space"),
-        ("RAISE EXCEPTION 'failover' USING ERRCODE = '25006'", "cannot do it now"),
+        (
+            "RAISE EXCEPTION 'failover' USING ERRCODE = '25006'",
+            "cannot do it now",
+        ),
     ] {
         client.batch_execute(&refuse(code)).await.expect("set up");
         call(&sless).await;

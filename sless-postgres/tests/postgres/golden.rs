@@ -58,7 +58,10 @@ async fn the_table_is_the_golden_one() {
     let (made, golden) = (Schema::new(), version_1().await);
     made.log().await;
     let form_of = form(&made).await;
-    assert!(form_of.contains("sless_invocations log_tail text YES"), "{form_of}");
+    assert!(
+        form_of.contains("sless_invocations log_tail text YES"),
+        "{form_of}"
+    );
     assert_eq!(form_of, form(&golden).await);
     made.drop().await;
     golden.drop().await;
@@ -79,7 +82,10 @@ async fn records_of_version_1_are_read() {
     assert_eq!(late.log_tail.as_deref(), Some("Traceback\n  höllo\n"));
     assert_eq!(late.error.as_deref(), Some("timeout"));
     assert_eq!((well.origin, well.attempt), (Origin::Event, 3));
-    assert_eq!(well.cause.as_ref().map(|name| name.as_str()), Some("on-order"));
+    assert_eq!(
+        well.cause.as_ref().map(|name| name.as_str()),
+        Some("on-order")
+    );
     assert_eq!(well.started_at.to_string(), "2026-01-01T00:00:01.5Z");
     assert_eq!((well.request_bytes, well.response_bytes), (7, 12));
     // And more is written behind them.
@@ -93,7 +99,12 @@ async fn records_of_version_1_are_read() {
 async fn a_table_of_a_newer_version_is_refused() {
     let schema = version_1().await;
     let newer = "UPDATE sless_invocations_version SET version = 99";
-    schema.client().await.batch_execute(newer).await.expect("set");
+    schema
+        .client()
+        .await
+        .batch_execute(newer)
+        .await
+        .expect("set");
     let error = PostgresInvocationLog::connect(schema.config()).await;
     let error = error.expect_err("a newer one");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -109,7 +120,12 @@ async fn a_table_that_was_dropped_is_made_again() {
     let log = schema.log().await;
     log.append(vec![record(0)]).await.expect("appended");
     let drop = "DROP TABLE sless_invocations";
-    schema.client().await.batch_execute(drop).await.expect("dropped");
+    schema
+        .client()
+        .await
+        .batch_execute(drop)
+        .await
+        .expect("dropped");
     let error = log.append(vec![record(0)]).await.expect_err("gone");
     assert_eq!(error.reason(), "table_missing");
     assert!(log.problem().is_some());

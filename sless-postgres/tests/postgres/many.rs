@@ -24,10 +24,7 @@ async fn servers_that_start_at_once_make_the_table_once() {
     let versions = "SELECT version FROM sless_invocations_version";
     let rows = schema.client().await.query(versions, &[]).await;
     let rows = rows.expect("rows");
-    assert_eq!(
-        rows.iter().map(|row| row.get(0)).collect::<Vec<i32>>(),
-        [1]
-    );
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<i32>>(), [1]);
     schema.drop().await;
 }
 
@@ -129,8 +126,15 @@ async fn a_hundred_thousand_records_are_retained_in_steps() {
     // The 50 that were written meanwhile are the newest.
     let newest = InvocationQuery::of_function(namespace(), function(), 50);
     let page = log.query(&newest).await.expect("a page");
-    assert!(page.items.iter().all(|record| record.duration.as_millis() == 7));
-    println!("age: {age:?}, count: {:?}, slowest append: {slowest:?}", began.elapsed());
+    assert!(
+        page.items
+            .iter()
+            .all(|record| record.duration.as_millis() == 7)
+    );
+    println!(
+        "age: {age:?}, count: {:?}, slowest append: {slowest:?}",
+        began.elapsed()
+    );
     schema.drop().await;
 }
 

@@ -41,7 +41,11 @@ async fn sslmode_means_what_libpq_says() {
         ("127.0.0.1", "sslmode=disable".to_owned(), false),
         ("127.0.0.1", "sslmode=prefer".to_owned(), true),
         ("127.0.0.1", "sslmode=require".to_owned(), true),
-        ("localhost", format!("sslmode=verify-full&sslrootcert={ca}"), true),
+        (
+            "localhost",
+            format!("sslmode=verify-full&sslrootcert={ca}"),
+            true,
+        ),
     ] {
         let found = encrypted(&at(host, &parameters)).await;
         let found = found.unwrap_or_else(|error| panic!("{parameters}: {}", error.chain()));
@@ -52,7 +56,9 @@ async fn sslmode_means_what_libpq_says() {
         ("127.0.0.1", format!("sslmode=verify-full&sslrootcert={ca}")),
         ("localhost", "sslmode=verify-full".to_owned()),
     ] {
-        let error = encrypted(&at(host, &parameters)).await.expect_err("refused");
+        let error = encrypted(&at(host, &parameters))
+            .await
+            .expect_err("refused");
         let chain = error.chain();
         assert!(chain.to_lowercase().contains("certificate"), "{chain}");
     }
@@ -62,7 +68,10 @@ async fn sslmode_means_what_libpq_says() {
 #[ignore = "needs PostgreSQL: testing/postgres/up"]
 async fn a_wrong_login_is_told_without_the_password() {
     let url = url();
-    let password = url.split(':').nth(2).and_then(|rest| rest.split('@').next());
+    let password = url
+        .split(':')
+        .nth(2)
+        .and_then(|rest| rest.split('@').next());
     let password = password.expect("a password");
     let wrong = url.replace(password, "hunter2");
     let error = PostgresInvocationLog::connect(PostgresConfig::new(wrong)).await;
@@ -80,11 +89,18 @@ async fn a_wrong_login_is_told_without_the_password() {
 /// A port at which nobody listens, and one at which somebody does who says nothing.
 #[tokio::test]
 async fn a_database_that_does_not_answer_is_given_up_in_time() {
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
     let (silent_at, closed_at) = (silent.local_addr(), closed.local_addr());
     drop(closed);
-    for address in [silent_at.expect("an address"), closed_at.expect("an address")] {
+    for address in [
+        silent_at.expect("an address"),
+        closed_at.expect("an address"),
+    ] {
         let mut config = PostgresConfig::new(format!("postgres://u:hunter2@{address}/d"));
         config.connect_timeout_ms = 300;
         config.connection_wait_ms = 300;

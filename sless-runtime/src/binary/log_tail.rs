@@ -32,7 +32,9 @@ impl Asked {
         *context = std::mem::take(context).with_log_tail(Arc::clone(&cell), limit);
         let trailers = fields.get_all(TE).iter().any(|value| {
             let words = value.to_str().unwrap_or_default().split(',');
-            words.map(str::trim).any(|word| word.eq_ignore_ascii_case("trailers"))
+            words
+                .map(str::trim)
+                .any(|word| word.eq_ignore_ascii_case("trailers"))
         });
         Some(Self { cell, trailers })
     }
@@ -66,7 +68,9 @@ impl Asked {
 /// A text as the value of a field: a JSON string in UTF-8.
 fn quoted(text: &str) -> Option<HeaderValue> {
     // DEL is the one control character that JSON does not escape and a field does not hold.
-    let json = serde_json::to_string(text).ok()?.replace('\u{7f}', "\\u007f");
+    let json = serde_json::to_string(text)
+        .ok()?
+        .replace('\u{7f}', "\\u007f");
     HeaderValue::from_bytes(json.as_bytes()).ok()
 }
 
@@ -120,7 +124,12 @@ mod tests {
 
     #[test]
     fn any_text_is_a_field_and_is_read_back() {
-        for text in ["", "a\nb\r\n\t\"\\", "höllo \u{7f}\u{0}\u{1b}[0m\u{2028}\n", "\u{80}"] {
+        for text in [
+            "",
+            "a\nb\r\n\t\"\\",
+            "höllo \u{7f}\u{0}\u{1b}[0m\u{2028}\n",
+            "\u{80}",
+        ] {
             let value = quoted(text).unwrap();
             let read: String = serde_json::from_slice(value.as_bytes()).unwrap();
             assert_eq!(read, text);

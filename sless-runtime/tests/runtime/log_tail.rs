@@ -78,7 +78,10 @@ fn python_async() -> String {
         .replace("time.sleep(60)", "await asyncio.sleep(60)")
 }
 
-async fn tail(host: &Host, event: serde_json::Value) -> (Result<Answer, CallError>, Option<String>) {
+async fn tail(
+    host: &Host,
+    event: serde_json::Value,
+) -> (Result<Answer, CallError>, Option<String>) {
     tail_as(host, event, CallContext::new("same id"), 4096).await
 }
 
@@ -117,20 +120,33 @@ async fn every_way_a_call_can_end_tells_what_it_wrote() {
         let (answer, text) = tail(&host, json!({"lines": ["a"], "do": "raise"})).await;
         assert_eq!(answer.unwrap().status(), 500);
         let text = text.unwrap();
-        assert!(text.starts_with("a\n") && text.contains("no good"), "{text}");
+        assert!(
+            text.starts_with("a\n") && text.contains("no good"),
+            "{text}"
+        );
 
         let (answer, text) = tail(&host, json!({"do": "break"})).await;
         assert!(matches!(answer, Err(CallError::Handler(_))), "{answer:?}");
         let text = text.unwrap();
-        assert!(text.starts_with("about to break\n") && text.contains("broken"), "{text}");
+        assert!(
+            text.starts_with("about to break\n") && text.contains("broken"),
+            "{text}"
+        );
 
         let soon = CallContext::new("same id").with_timeout(Duration::from_millis(500));
-        let (answer, text) = tail_as(&host, json!({"lines": ["a"], "do": "hang"}), soon, 4096).await;
-        assert!(matches!(answer, Err(CallError::Timeout { .. })), "{answer:?}");
+        let (answer, text) =
+            tail_as(&host, json!({"lines": ["a"], "do": "hang"}), soon, 4096).await;
+        assert!(
+            matches!(answer, Err(CallError::Timeout { .. })),
+            "{answer:?}"
+        );
         assert_eq!(text.as_deref(), Some("a\n"));
 
         let (answer, text) = tail(&host, json!({"lines": ["a"], "do": "die"})).await;
-        assert!(matches!(answer, Err(CallError::WorkerDied { .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Err(CallError::WorkerDied { .. })),
+            "{answer:?}"
+        );
         assert_eq!(text.as_deref(), Some("a\n"));
     }
 }
@@ -145,7 +161,10 @@ async fn the_newest_lines_are_there_within_the_limit() {
         let context = CallContext::new("many");
         let (_, text) = tail_as(&host, json!({"lines": lines}), context, 100).await;
         let text = text.unwrap();
-        assert!(text.len() <= 100 && text.ends_with("line 19998\nline 19999\n"), "{text}");
+        assert!(
+            text.len() <= 100 && text.ends_with("line 19998\nline 19999\n"),
+            "{text}"
+        );
         // Of one long line, its end.
         let long = "ä".repeat(1_000);
         let context = CallContext::new("long");
@@ -169,7 +188,10 @@ async fn calls_at_once_do_not_get_each_others_lines() {
                 // All with the same request id, as some clients have it.
                 let (_, text) = tail(&host, json!({"lines": lines, "do": "stream"})).await;
                 let pieces = "piece 0\npiece 1\npiece 2\n";
-                assert_eq!(text.unwrap(), format!("{mine}\n").repeat(number % 7) + pieces);
+                assert_eq!(
+                    text.unwrap(),
+                    format!("{mine}\n").repeat(number % 7) + pieces
+                );
             });
         }
         while let Some(done) = calls.join_next().await {
@@ -242,6 +264,9 @@ fn the_program_tells_it_in_head_or_trailers() {
     // A failed call tells it, too; and a quoted line has no way out of its field.
     let died = ask(json!({"lines": ["\r\nx-evil: 1"], "do": "die"}), asks);
     assert!(died.starts_with("HTTP/1.1 502"), "{died}");
-    assert!(died.contains("x-sless-log-tail: \"\\nx-evil: 1\\n\"\r\n"), "{died}");
+    assert!(
+        died.contains("x-sless-log-tail: \"\\nx-evil: 1\\n\"\r\n"),
+        "{died}"
+    );
     assert!(!died.contains("\nx-evil"), "{died}");
 }

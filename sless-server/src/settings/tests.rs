@@ -104,7 +104,10 @@ fn a_setting_of_a_backend_left_out_names_the_feature() {
         ("LLM_ENABLED", "true", "llm"),
         ("LLM_API_KEY", "hunter2", "llm"),
     ] {
-        if BACKENDS.iter().any(|backend| backend.feature == feature && backend.built_in) {
+        if BACKENDS
+            .iter()
+            .any(|backend| backend.feature == feature && backend.built_in)
+        {
             continue;
         }
         let problems = problems(&[(name, value)]);

@@ -432,10 +432,7 @@ fn a_scheduler_that_runs_jobs_badly_is_found() {
 #[test]
 fn a_scheduler_that_tells_too_little_is_found() {
     find(&[
-        (
-            Defect::TellsNothing,
-            &["the_end_of_a_calls_log_is_told"],
-        ),
+        (Defect::TellsNothing, &["the_end_of_a_calls_log_is_told"]),
         (
             Defect::AnonymousLog,
             &["lines_carry_their_request_and_source"],

@@ -38,7 +38,11 @@ impl Database {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         let up = Command::new(program("up")).arg(&state).output().unwrap();
-        assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
+        assert!(
+            up.status.success(),
+            "{}",
+            String::from_utf8_lossy(&up.stderr)
+        );
         let text = String::from_utf8(up.stdout).unwrap();
         let value = |name: &str| {
             let mut lines = text.lines();
@@ -130,7 +134,10 @@ async fn calls_are_recorded_in_postgres_and_go_on_without_it() {
     let failed = &all[0];
     assert_eq!((failed.status, failed.request_bytes), (500, 22));
     let tail = failed.log_tail.clone().unwrap();
-    assert!(tail.starts_with("got 6\n") && tail.contains("ValueError: no good"), "{tail}");
+    assert!(
+        tail.starts_with("got 6\n") && tail.contains("ValueError: no good"),
+        "{tail}"
+    );
     assert_eq!(all[6].log_tail.as_deref(), Some("got 0\n"));
     assert_eq!(all[6].caller.as_deref(), Some("127.0.0.1"));
     assert_eq!(all[6].origin, InvocationOrigin::Http);
@@ -161,7 +168,8 @@ async fn calls_are_recorded_in_postgres_and_go_on_without_it() {
     loop {
         let answer = machine.exchange(ready).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        if answer.contains("\"invocation_log\":\"") && !answer.contains("\"invocation_log\":\"ok\"") {
+        if answer.contains("\"invocation_log\":\"") && !answer.contains("\"invocation_log\":\"ok\"")
+        {
             break;
         }
         assert!(began.elapsed() < DEADLINE, "{answer}");
@@ -187,7 +195,11 @@ async fn calls_are_recorded_in_postgres_and_go_on_without_it() {
     assert_eq!(call(&machine, "{\"n\": 17}").await, 200);
     database.control(&["start"]).await;
     let all = until_answered(&machine, 18).await;
-    assert_eq!(all.len(), 18, "what waited since before the first connection, too");
+    assert_eq!(
+        all.len(),
+        18,
+        "what waited since before the first connection, too"
+    );
     machine.stop().await;
 }
 
@@ -211,7 +223,10 @@ async fn until_answered(machine: &Machine, count: usize) -> Vec<Invocation> {
 #[ignore = "needs PostgreSQL: testing/postgres/up"]
 async fn a_wrong_database_url_stops_the_start_and_is_named() {
     for (url, named) in [
-        ("postgres://sless:hunter2@127.0.0.1/x?sslmode=allow", "sslmode"),
+        (
+            "postgres://sless:hunter2@127.0.0.1/x?sslmode=allow",
+            "sslmode",
+        ),
         ("mysql://sless:hunter2@127.0.0.1/x", "expected postgres://"),
     ] {
         let data = tempfile::tempdir().unwrap();
@@ -222,7 +237,10 @@ async fn a_wrong_database_url_stops_the_start_and_is_named() {
         let ended = serve.output().unwrap();
         assert!(!ended.status.success());
         let told = String::from_utf8_lossy(&ended.stderr);
-        assert!(told.contains("DATABASE_URL") && told.contains(named), "{told}");
+        assert!(
+            told.contains("DATABASE_URL") && told.contains(named),
+            "{told}"
+        );
         assert!(!told.contains("hunter2"), "{told}");
     }
 }
