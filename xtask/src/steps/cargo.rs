@@ -18,7 +18,7 @@ pub(super) fn fmt(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
 }
 
 pub(super) fn clippy(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
-    let clippy = Command::cargo("clippy").args(["--workspace", "--all-targets"]);
+    let clippy = Command::cargo("clippy").args(["--workspace", "--all-targets", "--all-features"]);
     shell.run(&clippy.args(DENY_WARNINGS))?;
     Ok(Outcome::Passed)
 }
@@ -42,19 +42,21 @@ pub(super) fn features(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
 pub(super) fn tests(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
     // A test that needs a service is marked `#[ignore = "needs …"]`, so that a plain `cargo test`
     // works anywhere. Here everything runs, and a service that is missing is a failure.
-    let test = Command::cargo("test").args(["--workspace", "--tests", "--no-fail-fast"]);
+    let test =
+        Command::cargo("test").args(["--workspace", "--all-features", "--tests", "--no-fail-fast"]);
     shell.run(&test.args(["--", "--include-ignored"]))?;
     Ok(Outcome::Passed)
 }
 
 pub(super) fn doctests(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
-    let test = Command::cargo("test").args(["--workspace", "--doc", "--no-fail-fast"]);
+    let test =
+        Command::cargo("test").args(["--workspace", "--all-features", "--doc", "--no-fail-fast"]);
     shell.run(&test)?;
     Ok(Outcome::Passed)
 }
 
 pub(super) fn docs(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
-    let doc = Command::cargo("doc").args(["--workspace", "--no-deps"]);
+    let doc = Command::cargo("doc").args(["--workspace", "--all-features", "--no-deps"]);
     shell.run(&doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Outcome::Passed)
 }
