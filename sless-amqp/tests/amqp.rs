@@ -1,0 +1,12 @@
+//! The dispatcher against a real broker.
+
+mod amqp {
+    mod conformance;
+    mod crash;
+    mod faults;
+    mod letters;
+    mod messages;
+    mod subscriptions;
+    mod support;
+    mod tls;
+}
