@@ -6,11 +6,15 @@
 //! does nothing where its setting is absent, else connects, puts its trait object into
 //! [`Assembled::backends`], and adds a [`Part`] where it has something to tell or to end.
 
+#[cfg(feature = "amqp")]
+mod amqp;
 #[cfg(feature = "llm")]
 mod llm;
 mod local;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "s3")]
+mod s3;
 mod validation;
 
 use std::{fmt, sync::Arc};
@@ -76,6 +80,10 @@ impl Assembled {
 pub(crate) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
     let mut opened = local::open(settings).await?;
     validation::put_in(settings, &mut opened)?;
+    #[cfg(feature = "s3")]
+    s3::put_in(settings, &mut opened).await?;
+    #[cfg(feature = "amqp")]
+    amqp::put_in(settings, &mut opened).await?;
     #[cfg(feature = "postgres")]
     postgres::put_in(settings, &mut opened).await?;
     if settings.services.database_url.is_none() {

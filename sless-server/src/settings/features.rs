@@ -26,7 +26,7 @@ pub const BACKENDS: &[BackendFeature] = &[
     },
     BackendFeature {
         feature: "s3",
-        built_in: false,
+        built_in: cfg!(feature = "s3"),
         what: "the S3 store",
         asked_by: &[
             "S3_ENDPOINT",
@@ -38,7 +38,7 @@ pub const BACKENDS: &[BackendFeature] = &[
     },
     BackendFeature {
         feature: "amqp",
-        built_in: false,
+        built_in: cfg!(feature = "amqp"),
         what: "the RabbitMQ dispatcher",
         asked_by: &["RABBITMQ_URL"],
     },

@@ -1,5 +1,7 @@
 //! The whole system: the binary as people start it, real interpreters, real installs.
 
+#[cfg(feature = "amqp")]
+mod amqp;
 mod cases;
 mod crash;
 mod dev;
@@ -11,5 +13,7 @@ mod names;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod process;
+#[cfg(feature = "s3")]
+mod s3;
 mod tokens;
 mod validation;
