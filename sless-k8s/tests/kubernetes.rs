@@ -3,6 +3,8 @@
 
 mod kubernetes {
     mod builder_suite;
+    mod catalog_suite;
+    mod plane;
     mod scheduler_suite;
     mod workloads;
     mod world;

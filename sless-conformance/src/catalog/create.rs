@@ -19,7 +19,7 @@ pub(super) async fn a_created_object_is_read_back(case: &Case<'_>) -> Outcome {
         let metadata = wanted.metadata_mut();
         metadata
             .labels
-            .insert("label".to_owned(), "one/two".to_owned());
+            .insert("label".to_owned(), "one-two.3".to_owned());
         metadata
             .annotations
             .insert("note".to_owned(), "línea\n\"2\"".to_owned());

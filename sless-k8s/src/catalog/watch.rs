@@ -96,7 +96,11 @@ pub(super) async fn start(cluster: Cluster, from: Position) -> Result<WatchStrea
             ended: false,
         };
         kinds.push(async move {
-            one.connect().await?;
+            match one.connect().await {
+                // An API server that has just started says that it is not ready yet.
+                Err(fault) if fault.status().is_some() && passing(&fault) => {}
+                connected => connected?,
+            }
             Ok::<_, Fault>(one)
         });
     }

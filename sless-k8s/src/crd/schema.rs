@@ -1,7 +1,7 @@
 //! Parts of schemas that several kinds have in common, and how they are written down.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, ValidationRule,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, ValidationRule,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,7 @@ pub(super) fn tidy(definition: &mut CustomResourceDefinition) {
             )),
             ..ValidationRule::default()
         }]);
+        optional(schema);
         if let Some(status) = schema
             .properties
             .as_mut()
@@ -113,6 +114,24 @@ pub(super) fn tidy(definition: &mut CustomResourceDefinition) {
         {
             status.nullable = None;
         }
+    }
+}
+
+/// A property that may be null may be absent.
+fn optional(schema: &mut JSONSchemaProps) {
+    let properties = schema.properties.iter_mut().flatten();
+    let mut nullable = Vec::new();
+    for (name, property) in properties {
+        optional(property);
+        if property.nullable == Some(true) {
+            nullable.push(name.clone());
+        }
+    }
+    if let Some(required) = &mut schema.required {
+        required.retain(|name| !nullable.contains(name));
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        optional(items);
     }
 }
 
