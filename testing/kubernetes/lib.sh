@@ -121,7 +121,7 @@ folders() { mkdir -p "$state"/{pki,etcd,logs,pids,commands}; }
 
 etcd_and_api_server() { # address to listen on, address to announce, further flags of the API server…
   local listen=$1 address=$2 pki=$state/pki; shift 2
-  read -r etcd_port peer_port api_port <"$state/ports"
+  read -r etcd_port peer_port api_port _ <"$state/ports"
   run etcd etcd --data-dir "$state/etcd" --listen-client-urls "http://127.0.0.1:$etcd_port" \
     --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls "http://127.0.0.1:$peer_port" --unsafe-no-fsync
   # Without this the API server waits for etcd in growing pauses.
