@@ -11,6 +11,7 @@ mod parts;
 mod presign;
 mod probe;
 mod put;
+mod refusal;
 mod storage;
 mod upload;
 

@@ -83,14 +83,14 @@ impl S3Storage {
         })
     }
 
-    /// Aborts the uploads that began this long ago and have not ended, of all programs that use the
-    /// bucket, and answers how many they were: what processes have left that were killed. Give it more
-    /// time than any upload takes, and call it now and then, or have a rule of the bucket do it.
+    /// Aborts the uploads to keys with this prefix that began this long ago and have not ended, and
+    /// answers how many they were: what processes have left that were killed. Give it more time than
+    /// any upload takes, and call it now and then, or have a rule of the bucket do it.
     ///
     /// # Errors
     /// Those of any request; what was aborted until then stays so.
-    pub async fn abort_stale_uploads(&self, older_than: Duration) -> Result<usize> {
-        let aborted = self.bucket.abort_stale_uploads(older_than).await;
+    pub async fn abort_stale_uploads(&self, prefix: &str, older_than: Duration) -> Result<usize> {
+        let aborted = self.bucket.abort_stale_uploads(prefix, older_than).await;
         self.told(aborted)
             .map_err(|error| error.during("storage.abort_stale_uploads").at(BACKEND))
     }

@@ -195,13 +195,18 @@ impl Bucket {
         Err(Fault::Lacks("the end of an upload that was aborted"))
     }
 
-    pub(crate) async fn abort_stale_uploads(&self, older_than: Duration) -> Result<usize, Fault> {
+    pub(crate) async fn abort_stale_uploads(
+        &self,
+        prefix: &str,
+        older_than: Duration,
+    ) -> Result<usize, Fault> {
         let now = self.clock.now().as_second();
         let age = i64::try_from(older_than.as_secs()).unwrap_or(i64::MAX);
         let (mut aborted, mut key_marker, mut id_marker) = (0, None, None);
         loop {
             let asked = self.client.list_multipart_uploads().bucket(self.name());
             let page = asked
+                .prefix(prefix)
                 .set_key_marker(key_marker)
                 .set_upload_id_marker(id_marker)
                 .send()
@@ -211,7 +216,7 @@ impl Bucket {
                     return Err(Fault::Lacks("the key of an upload"));
                 };
                 let begun = upload.initiated().map_or(i64::MAX, |time| time.secs());
-                // What is no key was begun by another program.
+                // What is no key was begun by another program, whatever its name begins with.
                 if begun <= now.saturating_sub(age) && StorageKey::new(key).is_ok() {
                     self.abort(key, id).await?;
                     aborted += 1;
