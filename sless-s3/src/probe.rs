@@ -27,6 +27,8 @@ async fn ask(bucket: &Bucket, key: &str) -> Result<bool, Fault> {
     // A service that does not know the field ignores it, or says that it does not.
     match put().await {
         Err(fault) if is_unknown(&fault) => return Ok(false),
+        // Its answer was lost, and the repetition has met what it did.
+        Err(fault) if fault.is_exists() => {}
         first => first?,
     }
     match put().await {
