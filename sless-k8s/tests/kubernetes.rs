@@ -3,7 +3,10 @@
 
 mod kubernetes {
     mod builder_suite;
+    mod catalog_faults;
+    mod catalog_schema;
     mod catalog_suite;
+    mod kubectl;
     mod plane;
     mod scheduler_suite;
     mod workloads;

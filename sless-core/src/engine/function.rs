@@ -89,6 +89,14 @@ impl Engine {
         status: &mut FunctionStatus,
     ) -> Result<Option<Duration>> {
         let now = self.backends.clock.now();
+        // A catalog refuses such a spec; one that others write to, too, may not have been able to.
+        if let Err(error) = function.spec.validate() {
+            let (word, message) = (error.reason(), error.message());
+            settle(status, FunctionPhase::Failed, word, message);
+            let set = &mut status.conditions;
+            Condition::set(set, READY, Some(false), word, message, now);
+            return Ok(None);
+        }
         let (Some(code), Some(context)) = (function.spec.code_sha256, &function.spec.s3_key) else {
             let message = "no code was uploaded yet";
             settle(status, FunctionPhase::Pending, reason::NO_CODE, message);

@@ -84,6 +84,23 @@ impl Engine {
                 ..cleared(status)
             };
         }
+        // A catalog refuses such a spec; one that others write to, too, may not have been able to.
+        if status.phase != JobPhase::Running
+            && let Err(error) = job.spec.validate()
+        {
+            let (word, message) = (error.reason(), error.message());
+            *status = JobStatus {
+                run_id: wanted,
+                phase: JobPhase::Failed,
+                finished_at: Some(now),
+                reason: word.to_owned(),
+                message: message.to_owned(),
+                ..cleared(status)
+            };
+            let set = &mut status.conditions;
+            Condition::set(set, COMPLETE, Some(true), word, message, now);
+            return Ok(None);
+        }
         let namespace = &job.metadata.namespace;
         let function: Option<Function> = self
             .backends

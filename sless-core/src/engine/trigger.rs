@@ -107,7 +107,6 @@ impl Engine {
         ended: &[(Timestamp, crate::cron::RunEnd)],
     ) -> Result<Step> {
         let now = self.backends.clock.now();
-        let schedule = trigger.spec.parse_schedule()?;
         let before = &trigger.status;
         let mut ledger = before.ledger.clone().unwrap_or_default();
         if self.timetable.takes_over(&trigger.metadata.uid) {
@@ -128,6 +127,7 @@ impl Engine {
                 fire: None,
             });
         }
+        let schedule = trigger.spec.parse_schedule()?;
         let policies = trigger.spec.policies.clone().unwrap_or_default();
         let mut fire = None;
         // Each decision but the last one passes over times; a few are always enough, and whatever
@@ -172,10 +172,13 @@ impl Engine {
     pub(super) fn observed(&self, trigger: &Trigger, function: Option<&Function>) -> TriggerStatus {
         let mut status = trigger.status.clone();
         status.observed_generation = trigger.metadata.generation;
-        let (active, word, message) = match (trigger.spec.enabled, function) {
-            (false, _) => (false, "disabled", "the trigger is disabled"),
-            (true, None) => (false, reason::FUNCTION_MISSING, "its function is not there"),
-            (true, Some(_)) => (true, "", ""),
+        // A catalog refuses such a spec; one that others write to, too, may not have been able to.
+        let checked = trigger.spec.validate();
+        let (active, word, message) = match (&checked, trigger.spec.enabled, function) {
+            (Err(error), _, _) => (false, error.reason(), error.message()),
+            (_, false, _) => (false, "disabled", "the trigger is disabled"),
+            (_, true, None) => (false, reason::FUNCTION_MISSING, "its function is not there"),
+            (_, true, Some(_)) => (true, "", ""),
         };
         status.active = active;
         word.clone_into(&mut status.reason);

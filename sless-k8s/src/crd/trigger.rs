@@ -70,7 +70,7 @@ pub(crate) struct TriggerSpec {
     queue: Option<String>,
     /// What happens where the queue is not there: `quorum` and `classic` make it, `never` waits for it
     /// (type event).
-    #[schemars(extend("enum" = ["quorum", "classic", "never", null]))]
+    #[schemars(schema_with = "queue_declare")]
     queue_declare: Option<String>,
     /// How messages are delivered (type event).
     delivery: Option<Delivery>,
@@ -114,6 +114,11 @@ fn schedule(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "maxLength": cron::MAX_EXPRESSION_BYTES,
         "pattern": format!("^{blank}*(?i:{fields}|{alias}){blank}*$"),
     })
+}
+
+/// A pattern, since an enumeration would not let null pass.
+fn queue_declare(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "nullable": true, "pattern": "^(quorum|classic|never)$"})
 }
 
 fn queue(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -249,6 +254,8 @@ pub(crate) struct TriggerStatus {
     next_fire_at: Option<String>,
     /// Whether its consumer is connected (type event).
     connected: Option<bool>,
+    /// What came of its messages, over all processes (type event).
+    counts: Option<EventCounts>,
     /// A machine word where it does not work, such as `function_missing`.
     reason: Option<String>,
     /// A sentence.
@@ -287,4 +294,20 @@ struct Ledger {
     /// How many due times nothing fired in time.
     #[serde(default)]
     missed: i64,
+}
+
+/// What came of the messages of a trigger.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "camelCase")]
+struct EventCounts {
+    /// Messages that were handled.
+    #[serde(default)]
+    delivered: i64,
+    /// Attempts that failed.
+    #[serde(default)]
+    failed: i64,
+    /// Messages that became dead letters.
+    #[serde(default)]
+    dead_lettered: i64,
 }
