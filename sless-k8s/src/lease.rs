@@ -240,7 +240,9 @@ const fn grant(token: i32) -> Grant {
 
 /// Kubernetes counts whole seconds, from 1.
 fn whole_seconds(ttl: Duration) -> i32 {
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    let seconds = ttl
+        .as_secs()
+        .saturating_add(u64::from(ttl.subsec_nanos() > 0));
     i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)
 }
 

@@ -4,9 +4,11 @@
 mod kubernetes {
     mod builder_suite;
     mod catalog_faults;
+    mod catalog_refusals;
     mod catalog_schema;
     mod catalog_suite;
     mod kubectl;
+    mod namespaces;
     mod plane;
     mod scheduler_suite;
     mod workloads;

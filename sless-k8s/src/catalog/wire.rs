@@ -1,7 +1,7 @@
 //! Objects as they stand in Kubernetes.
 
 use serde_json::{Map, Value, json};
-use sless_core::{Kind, Object, resource::API_VERSION};
+use sless_core::{Kind, Object, Runtime, TriggerType, resource::API_VERSION};
 
 use super::diff::merge_patch;
 use crate::error::Fault;
@@ -24,7 +24,31 @@ pub(super) fn write(object: &Object) -> Result<Value, Fault> {
 }
 
 /// Reads what the API server answers.
-pub(super) fn read(kind: Kind, mut value: Value) -> Result<Object, Fault> {
+///
+/// An object that is being deleted is always read: where its spec cannot be, which is so when another version
+/// of sless wrote it, a spec that wants nothing stands in its place. So its finalizer can end.
+pub(super) fn read(kind: Kind, value: Value) -> Result<Object, Fault> {
+    let deleting = value["metadata"]["deletionTimestamp"].is_string();
+    let stripped = deleting.then(|| json!({"metadata": value["metadata"], "spec": nothing(kind)}));
+    match (read_whole(kind, value), stripped) {
+        (Err(_), Some(stripped)) => read_whole(kind, stripped),
+        (read, _) => read,
+    }
+}
+
+/// A spec for the sake of having one.
+fn nothing(kind: Kind) -> Value {
+    match kind {
+        Kind::Function => json!({"runtime": Runtime::Python311, "replicas": 0}),
+        // Taking a trigger of a queue apart takes apart what the other types have, too.
+        Kind::Trigger => {
+            json!({"type": TriggerType::Event, "functionRef": "unreadable", "enabled": false})
+        }
+        Kind::FunctionJob => json!({"functionRef": "unreadable"}),
+    }
+}
+
+fn read_whole(kind: Kind, mut value: Value) -> Result<Object, Fault> {
     let given = value["metadata"].take();
     let mut metadata = Map::new();
     for (ours, theirs) in [
@@ -215,6 +239,24 @@ mod tests {
         value["spec"]["runtime"] = json!("cobol");
         let error = sless_core::Error::from(read(Kind::Function, value).expect_err("unreadable"));
         assert_eq!(error.kind(), sless_core::ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn whatever_is_being_deleted_can_be_read() {
+        for kind in Kind::ALL {
+            let mut value = answer();
+            value["spec"] = json!("nonsense");
+            value["status"] = json!({"phase": 1, "active": "no"});
+            assert!(read(kind, value.clone()).is_err());
+            value["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:06Z");
+            value["metadata"]["finalizers"] = json!(["sless.io/engine"]);
+            let object = read(kind, value).expect("readable");
+            assert!(object.metadata().is_deleting());
+            let mut next = object.clone();
+            next.metadata_mut().finalizers.clear();
+            let patch = patch(&object, &next).expect("writable");
+            assert_eq!(patch, Some(json!({"metadata": {"finalizers": null}})));
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sless_core::{
-    Backends, Catalog as _, CatalogExt as _, DeleteOptions, ErrorKind, Function, FunctionJob, Kind,
-    ListQuery, Name, Namespace, ObjectKey, Sless, Trigger, Uid,
+    Backends, Catalog as _, CatalogExt as _, ErrorKind, Function, FunctionJob, Kind, ListQuery,
+    Name, Namespace, ObjectKey, Sless, Trigger, Uid,
 };
 use sless_k8s::KubeCatalog;
 
@@ -422,22 +422,26 @@ async fn objects_of_another_version_are_left_in_peace() {
     let query = ListQuery::all(Kind::Function).in_namespace(namespace.clone());
     let listed = catalog.list(&query).await.expect("listed").items;
     assert_eq!(listed.len(), 1, "the one that can be read");
-    // Back under the rules of today, both can go.
+    // Back under the rules of today, both can go: also the one that no engine can read, although its
+    // finalizer is the engine's.
     plane.install();
+    let held = r#"{"metadata": {"finalizers": ["sless.io/engine"]}}"#;
+    let here = ["-n", namespace.as_str()];
     plane.run(
         &[
-            "-n",
-            namespace.as_str(),
-            "delete",
-            "fn/unknown",
-            "--timeout=60s",
-        ],
+            &here[..],
+            &["patch", "fn/unknown", "--type=merge", "-p", held],
+        ]
+        .concat(),
         "",
     );
-    let key = ObjectKey::new(Kind::Function, namespace.clone(), name("known"));
-    catalog
-        .delete(&key, &DeleteOptions::default())
-        .await
-        .expect("deleted");
+    let backends = Backends {
+        catalog: Arc::new(catalog.clone()),
+        ..Backends::in_memory()
+    };
+    let sless = Sless::new(backends).expect("assembled");
+    let delete = ["delete", "fn/unknown", "fn/known", "--timeout=60s"];
+    plane.run(&[&here[..], &delete[..]].concat(), "");
+    sless.shutdown().await;
     plane.down();
 }
