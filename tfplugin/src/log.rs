@@ -13,6 +13,19 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Layer};
 
+/// What carries bytes: of interest where it complains, a flood otherwise.
+const CARRIERS: [&str; 9] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "mio",
+    "reqwest",
+    "rustls",
+    "tokio",
+    "tonic",
+    "tower",
+];
+
 /// A layer that writes each event to standard error as one line of JSON in the form of hclog, so that
 /// Terraform shows and filters it by `TF_LOG`.
 #[derive(Clone, Debug)]
@@ -75,7 +88,9 @@ fn level(metadata: &Metadata<'_>) -> &'static str {
 
 impl<S: Subscriber> Layer<S> for HclogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        *metadata.level() <= self.most
+        let root = metadata.target().split("::").next().unwrap_or_default();
+        let is_flood = *metadata.level() > Level::INFO && CARRIERS.contains(&root);
+        *metadata.level() <= self.most && !is_flood
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {

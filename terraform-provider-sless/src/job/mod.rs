@@ -95,7 +95,6 @@ async fn wait(operation: &Operation, session: &Session, state: &mut Value, mut j
         .filter(|seconds| *seconds > 0);
     let seconds = seconds.unwrap_or(WAIT_TIMEOUT_SEC).unsigned_abs();
     let deadline = Instant::now() + Duration::from_secs(seconds);
-    let event = state.at("event_json").clone();
     let mut patience = Patience::new();
     let mut last = String::new();
     loop {
@@ -105,8 +104,6 @@ async fn wait(operation: &Operation, session: &Session, state: &mut Value, mut j
             last = now;
         }
         put(state, &job);
-        // The server may write the same JSON in another way.
-        state.put("event_json", event.clone());
         operation.save(state);
         match job.phase {
             JobPhase::Succeeded | JobPhase::Skipped => return,
@@ -246,9 +243,7 @@ impl Resource for JobResource {
         match api::again(operation, || client.patch_job(namespace, &name, &patch)).await {
             Ok(job) => {
                 let mut state = planned;
-                let event = state.at("event_json").clone();
                 put(&mut state, &job);
-                state.put("event_json", event);
                 operation.save(&state);
             }
             Err(failed) => {

@@ -201,7 +201,12 @@ fn absent_and_empty_are_both_stable() {
 
 #[test]
 fn what_is_decided_stays_so() {
-    let planned = plan(&stored(), &stored(), |plan| plan.decide("image", "i2")).state;
+    let config = object(&[
+        ("name", "a".into()),
+        ("size", "4GB".into()),
+        ("source", "src".into()),
+    ]);
+    let planned = plan(&stored(), &config, |plan| plan.decide("image", "i2")).state;
     assert_eq!(planned.at("image").as_str(), Some("i2"));
     assert!(planned.at("phase").is_unknown());
 }

@@ -25,7 +25,7 @@ impl Server {
         let timeout = known.does.timeout(action, given);
         let private = Private::from_bytes(&request.planned_private);
         let operation = Operation::new(self.stop.clone(), timeout, prior.clone(), private);
-        let (does, within) = (known.does.clone(), operation.clone());
+        let (does, within, wanted) = (known.does.clone(), operation.clone(), planned.clone());
         let work = async move {
             match action {
                 Action::Create => does.create(&within, planned, config).await,
@@ -40,7 +40,11 @@ impl Server {
         }
         let state = match told.state {
             Value::Null => Value::Null,
-            state => known.schema.complete(state.known_or_null()),
+            state => {
+                let mut state = known.schema.complete(state.known_or_null());
+                known.schema.settle(&wanted, &mut state);
+                state
+            }
         };
         Ok(proto::ApplyResponse {
             new_state: sent(&state, &known.kind),

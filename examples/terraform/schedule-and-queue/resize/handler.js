@@ -1,0 +1,1 @@
+exports.handle = (event) => ({ resized: event.name ?? null });
