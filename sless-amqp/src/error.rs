@@ -95,7 +95,7 @@ impl Fault {
                 .with_reason(sless_core::reason::QUEUE_MISSING),
             Self::Full(queue) => Error::new(
                 ErrorKind::LimitExceeded,
-                format!("the limit of queue {queue} is reached: it takes no more messages"),
+                format!("queue {queue} takes no more messages: the limit that it has is reached"),
             )
             .with_reason("limit_queue_messages"),
             Self::Cancelled(queue) => Error::unavailable(format!(

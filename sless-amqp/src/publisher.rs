@@ -24,6 +24,10 @@ use crate::{
 /// For how long a delay queue is known to be there without asking; well below what it lives.
 const KNOWN: Duration = Duration::from_secs(600);
 
+/// How often a message is offered that the broker refuses, and the first pause between; it doubles.
+const ATTEMPTS: u32 = 5;
+const REFUSED: Duration = Duration::from_millis(50);
+
 /// The most delay queues that are remembered.
 const KNOWN_MAX: usize = 4096;
 
@@ -66,7 +70,27 @@ impl Publisher {
     }
 
     /// Puts a message into a queue that is there, and answers once the broker has it safe.
+    ///
+    /// A broker refuses a message where the queue is full, but also for a moment after the queue was
+    /// made or has moved. So it is asked again before that is taken for an answer.
     pub(crate) async fn publish(
+        &self,
+        queue: &str,
+        properties: BasicProperties,
+        body: &[u8],
+    ) -> Result<(), Fault> {
+        let mut pause = REFUSED;
+        for _ in 1..ATTEMPTS {
+            match self.publish_once(queue, properties.clone(), body).await {
+                Err(Fault::Full(_)) => tokio::time::sleep(pause).await,
+                other => return other,
+            }
+            pause *= 2;
+        }
+        self.publish_once(queue, properties, body).await
+    }
+
+    async fn publish_once(
         &self,
         queue: &str,
         properties: BasicProperties,

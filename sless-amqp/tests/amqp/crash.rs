@@ -26,7 +26,9 @@ use tokio::{
     },
 };
 
-use super::support::{Broker, config, delete, eventually, look, open, shared, subscription, when};
+use super::support::{
+    Broker, SETTLED, config, delete, eventually, look, open, shared, subscription, when,
+};
 
 const IN_FLIGHT: u32 = 8;
 const EACH: u32 = 40;
@@ -290,6 +292,14 @@ async fn a_broker_that_is_killed_or_restarted_under_load_loses_nothing() {
         .await
         .expect("applied");
     let (mut next, mut confirmed) = (0, Vec::new());
+    // One that fails once and one that is given up make the other queues; then all of them get old.
+    for number in [7, 11] {
+        let published = dispatcher.publish(&namespace, &queue, message(number));
+        published.await.expect("published");
+        next = number;
+        confirmed.push(number);
+    }
+    tokio::time::sleep(SETTLED).await;
     for round in 0..rounds {
         let end = {
             let broker = broker.clone();

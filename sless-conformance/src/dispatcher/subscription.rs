@@ -75,7 +75,7 @@ pub(super) async fn another_description_replaces_the_consumer(case: &Case<'_>) -
     let apply = dispatcher.apply(&subscription, new.clone());
     let release = async {
         case.quiet().await;
-        let early = new.calls().len();
+        let early = new.most_at_once();
         old.release();
         early
     };
