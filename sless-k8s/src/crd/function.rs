@@ -5,7 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sless_core::{Entrypoint, FunctionSpec as Core};
 
-use super::schema::{self, Condition, rules};
+use super::schema::{self, Column, Condition, rules};
+
+/// What `kubectl get` shows: the name, its type and where it is; `wide` where it is long.
+pub(super) const COLUMNS: &[Column] = &[
+    ("Runtime", "string", ".spec.runtime", false),
+    ("Phase", "string", ".status.phase", false),
+    ("Ready", "integer", ".status.readyReplicas", false),
+    ("Reason", "string", ".status.reason", false),
+    ("Built", "date", ".status.lastBuiltAt", false),
+    ("Age", "date", ".metadata.creationTimestamp", false),
+    ("Message", "string", ".status.message", true),
+];
 
 /// What is wanted of a function.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -17,23 +28,7 @@ use super::schema::{self, Condition, rules};
     status = "FunctionStatus",
     doc = "A function: code, and how it is to run.",
     shortname = "fn",
-    category = "sless",
-    printcolumn(name = "Runtime", type_ = "string", json_path = ".spec.runtime"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
-    printcolumn(name = "Built", type_ = "date", json_path = ".status.lastBuiltAt"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        priority = "1"
-    )
+    category = "sless"
 )]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FunctionSpec {

@@ -3,7 +3,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sless_core::JobSpec as Core;
 
-use super::schema::{self, Condition, rules};
+use super::schema::{self, Column, Condition, rules};
+
+/// What `kubectl get` shows: the name, its type and where it is; `wide` where it is long.
+pub(super) const COLUMNS: &[Column] = &[
+    ("Function", "string", ".spec.functionRef", false),
+    ("Run", "integer", ".spec.runId", false),
+    ("Phase", "string", ".status.phase", false),
+    ("Reason", "string", ".status.reason", false),
+    ("Finished", "date", ".status.finishedAt", false),
+    ("Age", "date", ".metadata.creationTimestamp", false),
+    ("Message", "string", ".status.message", true),
+];
 
 /// What is wanted of a job.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -15,23 +26,7 @@ use super::schema::{self, Condition, rules};
     status = "FunctionJobStatus",
     doc = "One run of a function with a given event.",
     shortname = "fnjob",
-    category = "sless",
-    printcolumn(name = "Function", type_ = "string", json_path = ".spec.functionRef"),
-    printcolumn(name = "Run", type_ = "integer", json_path = ".spec.runId"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
-    printcolumn(name = "Finished", type_ = "date", json_path = ".status.finishedAt"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        priority = "1"
-    )
+    category = "sless"
 )]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FunctionJobSpec {

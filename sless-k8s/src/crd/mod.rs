@@ -29,12 +29,12 @@ pub(crate) const fn plural(kind: Kind) -> &'static str {
 
 /// The definition of a kind.
 pub(crate) fn definition(kind: Kind) -> CustomResourceDefinition {
-    let mut definition = match kind {
-        Kind::Function => function::Function::crd(),
-        Kind::Trigger => trigger::Trigger::crd(),
-        Kind::FunctionJob => job::FunctionJob::crd(),
+    let (mut definition, columns) = match kind {
+        Kind::Function => (function::Function::crd(), function::COLUMNS),
+        Kind::Trigger => (trigger::Trigger::crd(), trigger::COLUMNS),
+        Kind::FunctionJob => (job::FunctionJob::crd(), job::COLUMNS),
     };
-    schema::tidy(&mut definition);
+    schema::complete(&mut definition, columns);
     definition
 }
 

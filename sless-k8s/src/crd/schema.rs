@@ -1,7 +1,8 @@
 //! Parts of schemas that several kinds have in common, and how they are written down.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, ValidationRule,
+    CustomResourceColumnDefinition, CustomResourceDefinition, JSONSchemaProps,
+    JSONSchemaPropsOrArray, ValidationRule,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -86,10 +87,23 @@ pub(super) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What the derived definition lacks: the rule for names, which stands at the root, and the description
-/// that Kubernetes takes from the documentation.
-pub(super) fn tidy(definition: &mut CustomResourceDefinition) {
+/// A column of `kubectl get`: its name, its type, where it is, and whether only `-o wide` shows it.
+pub(super) type Column = (&'static str, &'static str, &'static str, bool);
+
+fn column(&(name, kind, path, wide): &Column) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: kind.to_owned(),
+        json_path: path.to_owned(),
+        priority: wide.then_some(1),
+        ..CustomResourceColumnDefinition::default()
+    }
+}
+
+/// Adds what the derived definition lacks: the columns, and the rule for names, which stands at the root.
+pub(super) fn complete(definition: &mut CustomResourceDefinition, columns: &[Column]) {
     for version in &mut definition.spec.versions {
+        version.additional_printer_columns = Some(columns.iter().map(column).collect());
         let schema = version
             .schema
             .as_mut()

@@ -3,7 +3,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sless_core::{DeliveryOptions, TriggerSpec as Core, cron};
 
-use super::schema::{self, Condition, rules};
+use super::schema::{self, Column, Condition, rules};
+
+/// What `kubectl get` shows: the name, its type and where it is; `wide` where it is long.
+pub(super) const COLUMNS: &[Column] = &[
+    ("Type", "string", ".spec.type", false),
+    ("Function", "string", ".spec.functionRef", false),
+    ("Enabled", "boolean", ".spec.enabled", false),
+    ("Active", "boolean", ".status.active", false),
+    ("Reason", "string", ".status.reason", false),
+    ("Next", "string", ".status.nextFireAt", false),
+    ("Age", "date", ".metadata.creationTimestamp", false),
+    ("URL", "string", ".status.url", true),
+    ("Message", "string", ".status.message", true),
+];
 
 /// What is wanted of a trigger.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -15,30 +28,7 @@ use super::schema::{self, Condition, rules};
     status = "TriggerStatus",
     doc = "What calls a function: a URL, a schedule or a queue.",
     shortname = "trg",
-    category = "sless",
-    printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
-    printcolumn(name = "Function", type_ = "string", json_path = ".spec.functionRef"),
-    printcolumn(name = "Enabled", type_ = "boolean", json_path = ".spec.enabled"),
-    printcolumn(name = "Active", type_ = "boolean", json_path = ".status.active"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
-    printcolumn(name = "Next", type_ = "string", json_path = ".status.nextFireAt"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "URL",
-        type_ = "string",
-        json_path = ".status.url",
-        priority = "1"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        priority = "1"
-    )
+    category = "sless"
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[

@@ -159,7 +159,8 @@ async fn write(catalog: &dyn Catalog, stop: &AtomicBool) -> BTreeMap<ObjectKey, 
             "creating {new}"
         );
         wanted.insert(key(&new), String::new());
-        if wanted.contains_key(&key(&old)) {
+        let known = wanted.contains_key(&key(&old));
+        if known {
             let value = round.to_string();
             let changed = surely("change", async || {
                 let change = |function: &mut Function| {
