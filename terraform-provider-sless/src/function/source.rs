@@ -135,7 +135,9 @@ pub(super) async fn plan(plan: &mut Plan) {
     // The same contents somewhere else are no change.
     for name in ["source_dir", "filename", "code_hash"] {
         let (before, now) = (plan.prior().at(name), plan.planned().at(name));
-        if !before.is_null() && now.as_str().is_some() {
+        // An empty one is what an import could not know: that has a rule of its own.
+        let is_known = before.as_str().is_some_and(|before| !before.is_empty());
+        if is_known && now.as_str().is_some() {
             let before = before.clone();
             plan.decide(name, before);
         }

@@ -73,20 +73,27 @@ fn delivery(given: &Value) -> Option<Delivery> {
     })
 }
 
-/// The same as a change: what is not given goes back to the server's default.
-pub(super) fn patch(request: CreateTrigger) -> PatchTrigger {
-    fn field<T>(value: Option<T>) -> Field<T> {
-        value.map_or(Field::Null, Field::Value)
+/// What has to change: nothing else is sent. What is not given any more goes back to the server's
+/// default.
+pub(super) fn patch(prior: &CreateTrigger, wanted: CreateTrigger) -> PatchTrigger {
+    fn field<T: PartialEq>(prior: &Option<T>, wanted: Option<T>) -> Field<T> {
+        if *prior == wanted {
+            return Field::Absent;
+        }
+        wanted.map_or(Field::Null, Field::Value)
+    }
+    fn changed<T: PartialEq>(prior: &Option<T>, wanted: Option<T>) -> Option<T> {
+        wanted.filter(|wanted| prior.as_ref() != Some(wanted))
     }
     PatchTrigger {
-        function_ref: Some(request.function_ref),
-        enabled: field(request.enabled),
-        schedule: request.schedule,
-        time_zone: field(request.time_zone),
-        policies: field(request.policies),
-        queue: request.queue,
-        queue_declare: field(request.queue_declare),
-        delivery: field(request.delivery),
+        function_ref: Some(wanted.function_ref).filter(|name| *name != prior.function_ref),
+        enabled: field(&prior.enabled, wanted.enabled),
+        schedule: changed(&prior.schedule, wanted.schedule),
+        time_zone: field(&prior.time_zone, wanted.time_zone),
+        policies: field(&prior.policies, wanted.policies),
+        queue: changed(&prior.queue, wanted.queue),
+        queue_declare: field(&prior.queue_declare, wanted.queue_declare),
+        delivery: field(&prior.delivery, wanted.delivery),
     }
 }
 

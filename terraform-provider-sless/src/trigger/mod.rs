@@ -223,14 +223,16 @@ impl Resource for TriggerResource {
         }
     }
 
-    async fn update(&self, operation: &Operation, _: Value, planned: Value, _: Value) {
+    async fn update(&self, operation: &Operation, prior: Value, planned: Value, _: Value) {
         let Some(session) = self.connection.demand(operation) else {
             return;
         };
         let name = planned.at("name").as_str().unwrap_or_default().to_owned();
-        let patch = match convert::request(&planned) {
-            Ok(request) => convert::patch(request),
-            Err(problem) => return operation.error("This cannot be a trigger", problem),
+        let patch = match (convert::request(&prior), convert::request(&planned)) {
+            (Ok(prior), Ok(wanted)) => convert::patch(&prior, wanted),
+            (Err(problem), _) | (_, Err(problem)) => {
+                return operation.error("This cannot be a trigger", problem);
+            }
         };
         let (client, namespace) = (&session.client, session.namespace.as_str());
         match api::again(operation, || client.patch_trigger(namespace, &name, &patch)).await {

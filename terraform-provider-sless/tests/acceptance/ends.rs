@@ -89,7 +89,8 @@ fn ctrl_c_stops_the_wait_and_keeps_what_exists() {
         began.elapsed()
     );
     assert_eq!(said.code, 1, "{}", said.text);
-    said.says("Interrupted").says("It exists and is");
+    said.says("Interrupted")
+        .says("Terraform was asked to stop while");
     let state = tf.state();
     assert_eq!(
         (&state["tainted"], &state["values"]["name"]),

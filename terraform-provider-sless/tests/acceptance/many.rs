@@ -9,6 +9,8 @@ use std::{
 
 use crate::server::{Server, function, provider};
 
+const COOKIE: &str = "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2";
+
 #[test]
 #[ignore = "needs terraform 1.11"]
 fn two_hundred_resources_in_one_apply() {
@@ -86,44 +88,44 @@ fn two_applies_at_once() {
     assert_eq!(server.count(), [0, 0, 0]);
 }
 
+/// The processor time that a process has used, in ticks of 10 ms.
+fn ticks(id: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// As Terraform starts it, with a certificate. Asserted is the processor's time, which other programs
+/// do not take part in; on a machine that has nothing else to do, the time that passes is the same.
 #[test]
 fn it_starts_at_once() {
     let start = || {
         let folder = tempfile::tempdir().unwrap();
         let began = Instant::now();
         let mut child = Command::new(provider())
-            .env(
-                "TF_PLUGIN_MAGIC_COOKIE",
-                "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2",
-            )
+            .env("TF_PLUGIN_MAGIC_COOKIE", COOKIE)
             .env("PLUGIN_UNIX_SOCKET_DIR", folder.path())
-            .env_remove("PLUGIN_CLIENT_CERT")
+            .env("PLUGIN_CLIENT_CERT", include_str!("client.pem"))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let took = began.elapsed();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let (took, ticks) = (began.elapsed(), ticks(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(line.starts_with("1|6|unix|"), "{line}");
-        took
+        (ticks, took)
     };
-    // What starting any program takes here now, to be fair on a busy machine.
-    let program = || {
-        let began = Instant::now();
-        Command::new("true").status().unwrap();
-        began.elapsed()
-    };
-    let (mut ours, mut theirs): (Vec<_>, Vec<_>) = (0..15).map(|_| (start(), program())).unzip();
-    ours.sort_unstable();
-    theirs.sort_unstable();
-    let (ours, theirs) = (ours[7], theirs[7]);
-    println!("started in {ours:?}, where `true` takes {theirs:?}");
-    assert!(
-        ours < Duration::from_millis(50) + 20 * theirs,
-        "{ours:?}, where `true` takes {theirs:?}"
+    let mut starts: Vec<_> = (0..15).map(|_| start()).collect();
+    starts.sort_unstable();
+    let (ticks, _) = starts[7];
+    let least = starts.iter().map(|(_, took)| *took).min().unwrap();
+    println!(
+        "started in {least:?} at best, with {} ms of the processor",
+        10 * ticks
     );
+    assert!(10 * ticks <= 100, "{starts:?}");
 }

@@ -49,7 +49,10 @@ impl Said {
     pub fn failed(&self) -> &Self {
         assert_eq!(self.code, 1, "{}", self.text);
         assert_eq!(
-            self.text.matches("Error: ").count(),
+            self.text
+                .lines()
+                .filter(|line| line.starts_with("Error: "))
+                .count(),
             1,
             "one error: {}",
             self.text

@@ -104,7 +104,7 @@ impl Listener {
 fn make_folder(below: &Path) -> io::Result<Folder> {
     for _ in 0..8 {
         let mut random = [0; 8];
-        aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("no random numbers"))?;
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let path = below.join(format!("tf-{:016x}", u64::from_ne_bytes(random)));
         match fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(Folder(path)),
