@@ -24,8 +24,7 @@ use crate::{
 /// remembers since when, by its own clock, the object has not changed, and takes it over once that is longer
 /// than the holder's time. So a new process waits for that time at first, even where the holder is long gone.
 ///
-/// A holder renews by asking again; while less than a third of its time has passed since it wrote last, it
-/// writes nothing.
+/// Asking again renews, and always writes: the holder's time begins anew for everybody who looks on.
 pub struct KubeLease {
     cluster: Cluster,
     clock: Arc<dyn Clock>,
@@ -98,10 +97,6 @@ impl KubeLease {
         let age = now.saturating_sub(since);
         match held_by {
             Some(held_by) if held_by == holder && age < lasts => {
-                let same = spec.lease_duration_seconds == Some(whole_seconds(ttl));
-                if same && age < lasts / 3 {
-                    return Ok(Some(grant(token)));
-                }
                 spec.renew_time = Some(self.time());
                 spec.lease_duration_seconds = Some(whole_seconds(ttl));
             }
