@@ -18,8 +18,9 @@ alive() { # name
   local pid at
   [ -f "$state/pids/$1" ] && read -r pid at <"$state/pids/$1" && [ -n "$at" ] && [ "$(started_at "$pid")" = "$at" ]
 }
-start() { # name: runs the command that `define` kept
+start() { # name: runs the command that `define` kept, unless it runs already
   local name=$1 pid
+  if alive "$name"; then return 0; fi
   local -a command
   mapfile -d '' -t command <"$state/commands/$name"
   setsid "${command[@]}" >>"$state/logs/$name.log" 2>&1 </dev/null &
