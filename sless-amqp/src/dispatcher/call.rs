@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::counters::{Counters, InFlight};
 use crate::{
     AmqpConfig,
+    connection::answer,
     error::Fault,
     message::{Death, Parcel},
     names,
@@ -117,14 +118,14 @@ impl Calls {
         match settlement {
             Settlement::Done => {
                 self.counters.count_delivered();
-                ack(acker).await;
+                ack(&self.config, acker).await;
             }
             Settlement::Released => {
                 tokio::select! {
                     () = tokio::time::sleep(RELEASE) => {}
                     () = self.stop.cancelled() => {}
                 }
-                give_back(acker).await;
+                give_back(&self.config, acker).await;
             }
             Settlement::Again { .. } | Settlement::Dead { .. } => {
                 let dead = matches!(settlement, Settlement::Dead { .. });
@@ -133,9 +134,9 @@ impl Calls {
                     if dead {
                         self.counters.count_dead();
                     }
-                    ack(acker).await;
+                    ack(&self.config, acker).await;
                 } else {
-                    give_back(acker).await;
+                    give_back(&self.config, acker).await;
                 }
             }
         }
@@ -215,19 +216,23 @@ impl Calls {
 }
 
 /// Takes a message from its queue. Where that fails, its channel is gone, and it comes again.
-async fn ack(acker: &Acker) {
-    if let Err(error) = acker.ack(BasicAckOptions::default()).await {
-        tracing::debug!(%error, "a message is not acknowledged; it comes again");
+async fn ack(config: &AmqpConfig, acker: &Acker) {
+    let ack = acker.ack(BasicAckOptions::default());
+    // One that was on its way when the connection ended may never be answered.
+    if let Err(fault) = answer(config, "an acknowledgement", ack).await {
+        let why = fault.sentence();
+        tracing::debug!(why, "a message is not acknowledged; it comes again");
     }
 }
 
 /// Gives a message back to its queue.
-pub(super) async fn give_back(acker: &Acker) {
+pub(super) async fn give_back(config: &AmqpConfig, acker: &Acker) {
     let requeue = BasicNackOptions {
         requeue: true,
         ..BasicNackOptions::default()
     };
-    if let Err(error) = acker.nack(requeue).await {
-        tracing::debug!(%error, "a message is not given back; it comes again");
+    if let Err(fault) = answer(config, "giving back", acker.nack(requeue)).await {
+        let why = fault.sentence();
+        tracing::debug!(why, "a message is not given back; it comes again");
     }
 }

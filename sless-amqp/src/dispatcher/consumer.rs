@@ -296,7 +296,7 @@ impl Consumer {
             .is_some_and(|first| first.since.elapsed() >= hold)
         {
             if let Some(first) = ahead.pop_front() {
-                give_back(&first.acker).await;
+                give_back(&self.calls.config, &first.acker).await;
             }
         }
         self.calls.counters.set_ahead(ahead.len());
@@ -318,11 +318,11 @@ impl Consumer {
             return;
         }
         for waiting in ahead {
-            give_back(&waiting.acker).await;
+            give_back(&self.calls.config, &waiting.acker).await;
         }
         // What was under way to here when the broker was told.
         while let Some(Some(Ok(given))) = futures::FutureExt::now_or_never(consumer.next()) {
-            give_back(&given.acker).await;
+            give_back(&self.calls.config, &given.acker).await;
         }
         self.calls.counters.set_ahead(0);
     }

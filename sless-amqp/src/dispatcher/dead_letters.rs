@@ -127,7 +127,8 @@ impl DeadLetters {
             let moved = self.put_back(&parcel).await;
             if moved.is_ok() {
                 // Where this fails, it is in both places, and may come twice.
-                let _ = acker.ack(BasicAckOptions::default()).await;
+                let ack = acker.ack(BasicAckOptions::default());
+                let _ = answer(&self.config, "an acknowledgement", ack).await;
             }
             moved
         });
@@ -188,7 +189,8 @@ impl DeadLetters {
         };
         let mut count = 0;
         for (_, acker) in split(&mut taken.letters, which) {
-            if acker.ack(BasicAckOptions::default()).await? {
+            let ack = acker.ack(BasicAckOptions::default());
+            if answer(&self.config, "an acknowledgement", ack).await? {
                 count += 1;
             }
         }

@@ -211,13 +211,13 @@ async fn where_there_is_no_room_for_a_letter_its_message_stays_in_the_queue() {
         when(status.message.contains("dead_letters of 2"), status)
     })
     .await;
-    let before = letters(&*dispatcher, &subscription).await.len();
-    assert!(before < 5, "the limit of 2 let {before} in");
     let purged = dispatcher
         .purge(&subscription.trigger, &DeadLetterSelection::All)
-        .await;
-    assert_eq!(purged.expect("purged"), before as u64);
-    let rest = 5 - before;
+        .await
+        .expect("purged");
+    // It is soft by a message or two, and one more may have come in by now.
+    assert!((2..5).contains(&purged), "the limit of 2 let {purged} in");
+    let rest = 5 - usize::try_from(purged).expect("a small number");
     eventually("the rest becomes dead letters, too", || async {
         let found = letters(&*dispatcher, &subscription).await.len();
         let waiting = look(&url, &subscription.queue).await;

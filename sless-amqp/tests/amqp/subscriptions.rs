@@ -159,13 +159,22 @@ async fn however_often_it_is_taken_away_and_made_again_there_is_one_consumer() {
 async fn a_consumer_is_replaced_at_once_while_a_long_call_goes_on() {
     let url = shared();
     let (dispatcher, old, new) = (open(&url).await, handling(), handling());
-    let mut subscription = subscription(1);
+    // A quorum queue counts a consumer that was cancelled until it has acknowledged everything.
+    let mut subscription = Subscription {
+        declare: QueueDeclare::Classic,
+        ..subscription(1)
+    };
     old.hold();
     dispatcher
         .apply(&subscription, old.clone())
         .await
         .expect("applied");
     let namespace = subscription.trigger.namespace.clone();
+    eventually("the queue is made, as a classic one", || async {
+        let seen = look(&url, &subscription.queue).await;
+        when(seen == Some((0, 1)), seen)
+    })
+    .await;
     dispatcher
         .publish(&namespace, &subscription.queue, numbered(1))
         .await
