@@ -119,7 +119,6 @@ func TestFunction(t *testing.T) {
 				ImportState:     true,
 				ImportStateId:   "harness-f",
 				ImportStateKind: resource.ImportBlockWithID,
-				Config:          config(one, "env = { A = \"1\" }\ntimeouts = { create = \"5m\" }"),
 			},
 			{
 				Config:           config(two, "env = { A = \"1\" }"),

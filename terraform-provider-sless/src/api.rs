@@ -316,3 +316,37 @@ pub(crate) fn import_name<'a>(
     sless_core::Name::new(name).map_err(|error| error.message().to_owned())?;
     Ok(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_points_at_the_first_field_that_it_names() {
+        let fields = &[
+            ("timeout_seconds", "timeout"),
+            ("min_backoff", "delivery.min_backoff"),
+        ];
+        for (message, path) in [
+            ("timeout_seconds is 0: expected 1 to 900 seconds", "timeout"),
+            (
+                "field min_backoff: expected whole milliseconds",
+                "delivery.min_backoff",
+            ),
+            ("the timeout_seconds_left", ""),
+            ("nothing of it", ""),
+        ] {
+            assert_eq!(place(message, fields).to_string(), path, "{message}");
+        }
+    }
+
+    #[test]
+    fn patience_ends_with_what_does_not_pass() {
+        let mut patience = Patience::new();
+        assert!(!patience.forgives(&ClientError::Invalid("x".to_owned())));
+        assert!(patience.forgives(&ClientError::Connect {
+            server: "http://x".to_owned(),
+            source: "refused".into(),
+        }));
+    }
+}

@@ -21,7 +21,7 @@ All environment variables are taken into `env`. Where some belong to `env_sensit
 are given:
 
 ```shell
-terraform import sless_function.hello 'hello?env_sensitive=TOKEN,KEY&env_wo=PASSWORD'
+terraform import sless_function.hello 'hello?env_sensitive=TOKEN,KEY&env_wo=PASSWORD&env_wo_version=1'
 ```";
 
 const IMPORT_TRIGGER: &str =

@@ -67,7 +67,7 @@ pub(super) async fn read(operation: &Operation, session: &Session, mut state: Va
 }
 
 /// Takes over a function: `NAME`, `NAMESPACE/NAME`, and behind a `?` the names of its secrets, as in
-/// `hello?env_sensitive=TOKEN,KEY&env_wo=PASSWORD`.
+/// `hello?env_sensitive=TOKEN,KEY&env_wo=PASSWORD&env_wo_version=1`.
 pub(super) async fn import(operation: &Operation, session: &Session, id: &str) {
     let refused = |problem: String| operation.error(format!("`{id}` cannot be imported"), problem);
     let (named, secrets) = id.split_once('?').unwrap_or((id, ""));
@@ -82,7 +82,6 @@ pub(super) async fn import(operation: &Operation, session: &Session, id: &str) {
         ("filename", "".into()),
         ("code_hash", "".into()),
         ("build_timeout_sec", 0.into()),
-        ("env_wo_version", 0.into()),
         ("env", empty()),
         ("env_sensitive", empty()),
         (
@@ -99,9 +98,13 @@ pub(super) async fn import(operation: &Operation, session: &Session, id: &str) {
             Some(("env_wo", names)) => {
                 env::remember_names(operation, &names.split(',').collect::<Vec<_>>());
             }
+            Some(("env_wo_version", version)) if version.parse::<i64>().is_ok() => {
+                state.put("env_wo_version", version.parse::<i64>().ok());
+            }
             _ => {
                 return refused(format!(
-                    "Expected NAME, or NAME?env_sensitive=A,B&env_wo=C; `{group}` is neither."
+                    "Expected NAME, or NAME?env_sensitive=A,B&env_wo=C&env_wo_version=1; `{group}` \
+                     is none of these."
                 ));
             }
         }

@@ -94,7 +94,7 @@ fn variables() -> Vec<Attribute> {
         )
         .sensitive()
         .write_only(),
-        Attribute::number("env_wo_version", "Another number sends `env_wo` again.").with_stand_in(0),
+        Attribute::number("env_wo_version", "Another number sends `env_wo` again.").optional(),
     ]
 }
 

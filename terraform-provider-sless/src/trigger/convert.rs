@@ -207,3 +207,40 @@ pub(super) fn plan(plan: &mut Plan) {
         plan.decide("next_fire", Value::Null);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_sends_what_changes_and_nothing_else() {
+        let trigger = |more: &[(&str, Value)]| {
+            let mut wanted = Value::from_iter([("name", "t"), ("type", "cron"), ("function", "f")]);
+            wanted.put("schedule", "@daily");
+            wanted.put("enabled", true);
+            for (name, value) in more {
+                wanted.put(name, value.clone());
+            }
+            request(&wanted).expect("a trigger")
+        };
+        let prior = trigger(&[("time_zone", "UTC".into())]);
+        let sent = |wanted| serde_json::to_value(patch(&prior, wanted)).expect("JSON");
+        let same = trigger(&[("time_zone", "UTC".into())]);
+        assert_eq!(sent(same), serde_json::json!({}));
+        let off = trigger(&[("enabled", false.into()), ("schedule", "@weekly".into())]);
+        let expected =
+            serde_json::json!({"enabled": false, "schedule": "@weekly", "time_zone": null});
+        assert_eq!(sent(off), expected);
+    }
+
+    #[test]
+    fn what_nothing_is_said_about_is_what_the_server_does() {
+        let defaults = delivery(&default_delivery()).expect("options");
+        assert_eq!(
+            defaults.max_attempts,
+            Some(sless_core::DeliveryOptions::default().max_attempts)
+        );
+        assert!(defaults.min_backoff.is_some() && defaults.prefetch.is_some());
+        assert!(request(&Value::from_iter([("type", "sometimes")])).is_err());
+    }
+}

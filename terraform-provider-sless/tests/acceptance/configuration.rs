@@ -93,8 +93,7 @@ fn attributes_win_over_the_environment_and_errors_name_them() {
             .says(errors[0])
             .says(errors[1])
             .lacks("hunter2\\");
-        said.says(&format!("in provider \"sless\":"))
-            .says(&attribute);
+        said.says("in provider \"sless\":").says(&attribute);
     }
     for status in [200, 302, 404, 500] {
         tf.settings(&format!("nubes_endpoint = {:?}", platform(status)));

@@ -23,7 +23,10 @@ fn all_kinds_are_imported_and_nothing_is_to_do() {
     tf.apply().ok();
 
     let imports = [
-        ("sless_function.f", "f?env_sensitive=B&env_wo=C"),
+        (
+            "sless_function.f",
+            "f?env_sensitive=B&env_wo=C&env_wo_version=4",
+        ),
         ("sless_function.plain", "plain"),
         ("sless_trigger.web", "web"),
         ("sless_trigger.queue", "queue"),
@@ -50,6 +53,10 @@ fn all_kinds_are_imported_and_nothing_is_to_do() {
         .ok()
         .says("5 imported, 0 added, 0 changed, 0 destroyed");
     tf.nothing_to_do();
+
+    // A new version sends the secrets again, also right after an import.
+    tf.config(&body.replace("env_wo_version = 4", "env_wo_version = 5"));
+    tf.plan().says("~ env_wo_version = 4 -> 5");
 
     // What an import could not know is taken from the configuration at the next change.
     tf.config(&body.replace("replicas = 2", "replicas = 1"));

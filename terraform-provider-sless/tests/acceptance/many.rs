@@ -56,6 +56,32 @@ fn two_hundred_resources_in_one_apply() {
 
 #[test]
 #[ignore = "needs terraform 1.11"]
+fn a_source_of_six_megabytes() {
+    let server = Server::start();
+    let tf = server.workspace();
+    // Digits of powers of seven, which do not compress to nothing.
+    let mut number: u64 = 7;
+    let text: String = (0..600_000)
+        .map(|_| {
+            number = number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            format!("{:010}", number >> 31)
+        })
+        .collect();
+    tf.write("src/data.txt", &text[..6_000_000]);
+    tf.code(
+        "src",
+        "len(open(__file__.replace('handler.py', 'data.txt')).read())",
+    );
+    tf.function("");
+    tf.apply().ok();
+    assert_eq!(server.call("f"), (200, "6000000".to_owned()));
+    tf.nothing_to_do();
+}
+
+#[test]
+#[ignore = "needs terraform 1.11"]
 fn two_applies_at_once() {
     let server = Server::start();
     let (one, other) = (server.workspace(), server.workspace());

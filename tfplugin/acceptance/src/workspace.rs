@@ -14,6 +14,10 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// How long anything may take.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
+/// What to do where there is no Terraform.
+const MISSING: &str =
+    "terraform 1.11 or later in the PATH: see https://developer.hashicorp.com/terraform/install";
+
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -162,7 +166,7 @@ impl Workspace {
 
     /// Runs Terraform to its end.
     pub fn run(&self, arguments: &[&str]) -> Said {
-        said(self.command(arguments).output().unwrap())
+        said(self.command(arguments).output().expect(MISSING))
     }
 
     /// Applies the configuration.
@@ -182,12 +186,12 @@ impl Workspace {
             .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Running(command.spawn().unwrap())
+        Running(command.spawn().expect(MISSING))
     }
 
     /// The state as `terraform show -json` tells it.
     pub fn shown(&self) -> serde_json::Value {
-        let said = self.command(&["show", "-json"]).output().unwrap();
+        let said = self.command(&["show", "-json"]).output().expect(MISSING);
         serde_json::from_slice(&said.stdout).unwrap()
     }
 
