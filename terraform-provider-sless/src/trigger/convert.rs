@@ -6,7 +6,7 @@ use sless_api::{
 };
 use tfplugin::{Plan, Value};
 
-use super::schema::default_delivery;
+use super::schema::{default_declare, default_delivery};
 
 fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
@@ -106,14 +106,26 @@ pub(super) fn is_ours(request: &CreateTrigger, found: &Trigger) -> bool {
         && found.queue == request.queue
 }
 
-/// Puts what the server says into a state. Where neither the state nor anybody else has said
-/// something about deliveries, nothing is said.
+/// What the server answers with its default where nothing was said.
+fn spoken_defaults() -> [(&'static str, Value); 2] {
+    [
+        ("delivery", default_delivery()),
+        ("queue_declare", default_declare()),
+    ]
+}
+
+/// Puts what the server says into a state. Where nothing was said, the server's default stays unsaid.
 pub(super) fn put(state: &mut Value, trigger: &Trigger) {
-    let was_silent = !matches!(state.at("delivery"), Value::Map(_));
+    let was_silent = spoken_defaults().map(|(name, _)| {
+        let said = state.at(name);
+        said.is_null() || said.is_unknown()
+    });
     let url = state.at("url").clone();
     put_all(state, trigger);
-    if was_silent && *state.at("delivery") == default_delivery() {
-        state.put("delivery", Value::Null);
+    for ((name, default), was_silent) in spoken_defaults().into_iter().zip(was_silent) {
+        if was_silent && *state.at(name) == default {
+            state.put(name, Value::Null);
+        }
     }
     // What a plan promised stays; another address is seen by the next look.
     if url.as_str().is_some() {
@@ -187,15 +199,19 @@ pub(super) fn put_all(state: &mut Value, trigger: &Trigger) {
 
 /// Decides what follows from the type.
 pub(super) fn plan(plan: &mut Plan) {
-    if plan.config().at("delivery").is_null() {
-        // Not given is the same as the server's defaults.
-        let before = plan.prior().at("delivery").clone();
-        let kept = if before == default_delivery() {
-            before
-        } else {
-            Value::Null
-        };
-        plan.decide("delivery", kept);
+    for (name, default) in spoken_defaults() {
+        if plan.config().at(name).is_null() {
+            // Not given is the same as the server's default.
+            let before = plan.prior().at(name).clone();
+            plan.decide(
+                name,
+                if before == default {
+                    before
+                } else {
+                    Value::Null
+                },
+            );
+        }
     }
     let Some(kind) = plan.planned().at("type").as_str().map(str::to_owned) else {
         return;
@@ -231,6 +247,29 @@ mod tests {
         let expected =
             serde_json::json!({"enabled": false, "schedule": "@weekly", "time_zone": null});
         assert_eq!(sent(off), expected);
+    }
+
+    #[test]
+    fn what_the_server_says_of_itself_is_no_difference() {
+        let answer = serde_json::json!({
+            "name": "t", "namespace": "n", "type": "event", "function_ref": "f", "enabled": true,
+            "schedule": null, "time_zone": null, "queue": "q", "queue_declare": "quorum",
+            "delivery": {"max_attempts": 5, "min_backoff": "1s", "max_backoff": "5m", "in_flight": 1, "prefetch": 0},
+            "active": true, "url": null, "next_fire_at": null, "last_fire_at": null, "connected": true,
+            "delivered": 0, "failed": 0, "dead_lettered": 0, "message": null,
+            "created_at": "2026-01-01T00:00:00Z",
+        });
+        let trigger: Trigger = serde_json::from_value(answer).expect("a trigger");
+        let mut silent = Value::from_iter([("delivery", Value::UNKNOWN)]);
+        put(&mut silent, &trigger);
+        assert!(silent.at("delivery").is_null() && silent.at("queue_declare").is_null());
+        let mut said = Value::from_iter([("queue_declare", "quorum")]);
+        put(&mut said, &trigger);
+        assert_eq!(said.at("queue_declare").as_str(), Some("quorum"));
+        let mut imported = Value::Null;
+        put_all(&mut imported, &trigger);
+        assert_eq!(imported.at("delivery"), &default_delivery());
+        assert_eq!(imported.at("queue_declare"), &default_declare());
     }
 
     #[test]

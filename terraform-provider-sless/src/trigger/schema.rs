@@ -45,6 +45,7 @@ pub(crate) fn schema() -> Schema {
              `classic` makes it, `never` waits for it.",
         )
         .optional()
+        .computed()
         .checked(|value| one_of(value, &["quorum", "classic", "never"])),
         Attribute::single("delivery", delivery(), "For `event`: how messages are delivered.")
             .optional()
@@ -161,4 +162,9 @@ pub(super) fn default_delivery() -> Value {
         .iter()
         .map(|attribute| (attribute.name(), attribute.default_value()));
     defaults.collect()
+}
+
+/// What happens where a queue is not there and nothing is said about it.
+pub(super) fn default_declare() -> Value {
+    sless_core::QueueDeclare::default().as_str().into()
 }
