@@ -23,16 +23,9 @@ pub(super) fn clippy(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-pub(super) fn clippy_each(workspace: &Workspace, shell: &mut Shell) -> Result<Outcome> {
-    let members = workspace.members();
-    for package in &members {
-        let clippy = Command::cargo("clippy").args(["--all-targets", "--package", &package.name]);
-        shell.run(&clippy.args(DENY_WARNINGS))?;
-    }
-    Ok(Outcome::Noted(format!("{} crates", members.len())))
-}
-
 pub(super) fn features(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
+    // Each crate alone, so that a feature that only a sibling turns on is found. Libraries and programs
+    // only: the tests of all crates are linted together.
     let hack = tools::CARGO_HACK.ensure(shell)?;
     let hack = Command::new(hack).args(["hack", "clippy", "--workspace", "--each-feature"]);
     shell.run(&hack.args(DENY_WARNINGS))?;

@@ -90,15 +90,8 @@ pub(crate) const STEPS: &[Step] = &[
         run: cargo::clippy,
     },
     Step {
-        name: "clippy-each",
-        about: "lints of each crate alone, which finds features that only a sibling turns on",
-        limit: BUILD,
-        services: false,
-        run: cargo::clippy_each,
-    },
-    Step {
         name: "features",
-        about: "lints of each crate with each of its features alone",
+        about: "lints of each crate alone, with each of its features and without",
         limit: BUILD,
         services: false,
         run: cargo::features,

@@ -45,9 +45,20 @@ pub(super) fn examples(workspace: &Workspace, shell: &mut Shell) -> Result<Outco
     if examples.is_empty() {
         bail!("sless-examples has no example");
     }
-    shell.run(&Command::cargo("build").args(["--package", &package.name, "--examples"]))?;
+    shell.run(&Command::cargo("build").args([
+        "--package",
+        &package.name,
+        "--all-features",
+        "--examples",
+    ]))?;
     for example in &examples {
-        let run = Command::cargo("run").args(["--quiet", "--package", &package.name, "--example"]);
+        let run = Command::cargo("run").args([
+            "--quiet",
+            "--package",
+            &package.name,
+            "--all-features",
+            "--example",
+        ]);
         shell.run(&run.arg(*example).limit(EXAMPLE_LIMIT))?;
     }
     Ok(Outcome::Noted(examples.join(", ")))
