@@ -9,8 +9,10 @@ mod config;
 mod error;
 mod manifest;
 mod reference;
+mod transport;
 
-pub(crate) use client::{Blob, Registry};
+pub(crate) use client::Blob;
 pub use config::{Credentials, RegistryConfig};
 pub(crate) use manifest::{Descriptor, ImageConfig, Index, Manifest, Parsed, media};
 pub(crate) use reference::Reference;
+pub(crate) use transport::Registry;

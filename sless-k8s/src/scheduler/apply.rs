@@ -2,9 +2,11 @@
 //! away.
 
 use k8s_openapi::{
+    NamespaceResourceScope,
     api::{
         apps::v1::Deployment,
         core::v1::{Pod, Service},
+        networking::v1::Ingress,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -77,8 +79,8 @@ impl Inner {
         // Before a pod of it is there.
         self.ensure_policies(&function.namespace).await?;
         let step = self.bring_deployment(workload).await?;
-        if self.config.services && matches!(step, Step::Done) {
-            self.bring_service(function).await?;
+        if matches!(step, Step::Done) {
+            self.bring_children(function).await?;
         }
         Ok(step)
     }
@@ -183,22 +185,50 @@ impl Inner {
         Ok(Step::Again)
     }
 
-    async fn bring_service(&self, function: &FunctionId) -> Result<(), Fault> {
-        let wanted = manifest::service(function);
-        let there = self.view(function).service.clone();
-        let labels = |object: &Value| object["metadata"]["labels"].clone();
+    /// Brings a child whose whole manifest is compared. Answers it where it was written.
+    async fn bring_child<K>(
+        &self,
+        function: &FunctionId,
+        wanted: &Value,
+        there: Option<&Value>,
+    ) -> Result<Option<K>, Fault>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let metadata = |object: &Value, part: &str| object["metadata"][part].clone();
         let same = there.is_some_and(|there| {
-            same::holds(&wanted["spec"], &there["spec"])
-                && same::holds(&labels(&wanted), &labels(&there))
+            let held = |part| same::holds(&metadata(wanted, part), &metadata(there, part));
+            same::holds(&wanted["spec"], &there["spec"]) && held("labels") && held("annotations")
         });
         if same {
-            return Ok(());
+            return Ok(None);
         }
-        let api: Api<Service> = self.api(&function.namespace);
+        let api: Api<K> = self.api(&function.namespace);
         let (name, params) = (names::function(function), self.apply_params());
-        let patch = Patch::Apply(&wanted);
+        let patch = Patch::Apply(wanted);
         let object = self.cluster.call(api.patch(&name, &params, &patch)).await?;
-        self.cache.put_service(&object);
+        Ok(Some(object))
+    }
+
+    async fn bring_children(&self, function: &FunctionId) -> Result<(), Fault> {
+        let view = self.view(function);
+        if self.config.services {
+            let wanted = manifest::service(function);
+            let written = self.bring_child::<Service>(function, &wanted, view.service.as_deref());
+            if let Some(object) = written.await? {
+                self.cache.put_service(&object);
+            }
+        }
+        if let Some(config) = &self.config.ingress {
+            let wanted = manifest::ingress(config, function);
+            let written = self.bring_child::<Ingress>(function, &wanted, view.ingress.as_deref());
+            if let Some(object) = written.await? {
+                self.cache.put_ingress(&object);
+            }
+        }
         Ok(())
     }
 
@@ -247,6 +277,11 @@ impl Inner {
         if self.deleted(services.delete(&name, &gone)).await? {
             receipt.add("service", &name, BACKEND);
         }
+        let ingresses: Api<Ingress> = self.api(&function.namespace);
+        if self.config.ingress.is_some() && self.deleted(ingresses.delete(&name, &gone)).await? {
+            receipt.add("ingress", &name, BACKEND);
+        }
+        self.cache.forget_ingress(function);
         self.cache.forget_service(function);
         self.cache.forget_deployment(function);
         let pods: Api<Pod> = self.api(&function.namespace);
@@ -316,7 +351,14 @@ fn fence(known: &DeploymentView, workload: &Workload) -> Result<(), Error> {
 fn copies(workload: &Workload, same_revision: Option<&DeploymentView>, wanted: &Value) -> u32 {
     let may_sleep = wanted["metadata"]["annotations"][annotation::IDLE] != "0";
     match same_revision {
-        Some(known) if known.asleep() && known.replicas == workload.replicas && may_sleep => 0,
+        Some(known)
+            if known.asleep()
+                && known.proven == known.revision
+                && known.replicas == workload.replicas
+                && may_sleep =>
+        {
+            0
+        }
         _ => workload.replicas,
     }
 }

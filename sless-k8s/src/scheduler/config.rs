@@ -48,6 +48,9 @@ pub struct SchedulerConfig {
     pub image_patience_ms: u64,
     /// Whether each function has a Service, for callers in the cluster that do not go through sless.
     pub services: bool,
+    /// Whether each function has an Ingress, for callers outside the cluster that do not go through
+    /// sless: where sless itself has no address out there.
+    pub ingress: Option<IngressConfig>,
     /// Pods.
     pub pods: PodConfig,
     /// Who may talk with whom.
@@ -74,6 +77,7 @@ impl Default for SchedulerConfig {
             job_patience_ms: 3_000,
             image_patience_ms: 60_000,
             services: true,
+            ingress: None,
             pods: PodConfig::default(),
             network: NetworkConfig::default(),
         }
@@ -94,6 +98,22 @@ impl SchedulerConfig {
     pub(super) fn drain(&self, timeout: Duration) -> Duration {
         Duration::from_millis(self.drain_ms).min(timeout)
     }
+}
+
+/// Settings of Ingresses. A function is at `/fn/{namespace}/{name}` of the host, as it is through sless;
+/// the runtime takes that off the path. The controller has to be among
+/// [`NetworkConfig::callers`], and what sleeps is not woken by its calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IngressConfig {
+    /// The host name.
+    pub host: String,
+    /// The class of the controller; the cluster's default one where absent.
+    pub class: Option<String>,
+    /// The Secret with the host's certificate, in each namespace of workloads; no TLS where absent.
+    pub tls_secret: Option<String>,
+    /// Annotations, for the controller.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// Settings of pods. They meet the *restricted* level of the Pod Security Standards whatever is set here.

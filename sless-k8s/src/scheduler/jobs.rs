@@ -287,43 +287,55 @@ impl Inner {
         end: bool,
     ) -> Result<RunStatus, Fault> {
         let text = serde_json::to_string(&status).unwrap_or_default();
-        let mut patch = json!({
-            "metadata": {
-                "resourceVersion": view.resource_version,
-                "annotations": {annotation::OUTCOME: text},
-            },
-        });
-        if end && view.failed.is_none() && !view.complete {
-            patch["spec"] = json!({"suspend": true});
-        }
         let api: Api<Job> = self.api(&run.job.namespace);
         let params = PatchParams {
             field_manager: Some(self.cluster.config().field_manager.clone()),
             ..PatchParams::default()
         };
-        match self
-            .cluster
-            .call(api.patch(&view.name, &params, &Patch::Merge(&patch)))
-            .await
-        {
-            Ok(object) => self.cache.put_job(&object, true),
-            // Somebody wrote it down, or the controller did something: the next look reads it.
-            Err(fault) if fault.is_conflict() => {
-                if let Some(object) = self.cluster.call(api.get_opt(&view.name)).await? {
-                    self.cache.put_job(&object, false);
-                    let now = RunView::of(&object);
-                    if let Some(outcome) = now.as_ref().and_then(|now| now.outcome.clone()) {
-                        return Ok(outcome);
-                    }
-                    if let Some(now) = now {
-                        return Box::pin(self.settle(run, &now, status, end)).await;
-                    }
-                }
+        let mut now = view.clone();
+        for _ in 0..self.config.apply_attempts.max(1) {
+            let mut patch = json!({
+                "metadata": {
+                    "resourceVersion": now.resource_version,
+                    "annotations": {annotation::OUTCOME: text},
+                },
+            });
+            if end && now.failed.is_none() && !now.complete {
+                patch["spec"] = json!({"suspend": true});
             }
-            Err(fault) if fault.is_not_found() => self.cache.forget_run(&run.job, &view.name),
-            Err(fault) => return Err(fault),
+            let patch = Patch::Merge(&patch);
+            let patched = api.patch(&now.name, &params, &patch);
+            match self.cluster.call(patched).await {
+                Ok(object) => {
+                    self.cache.put_job(&object, true);
+                    return Ok(status);
+                }
+                // The controller did something, or somebody else wrote it down.
+                Err(fault) if fault.is_conflict() => {}
+                Err(fault) if fault.is_not_found() => {
+                    self.cache.forget_run(&run.job, &now.name);
+                    return Ok(status);
+                }
+                Err(fault) => return Err(fault),
+            }
+            let Some(object) = self.cluster.call(api.get_opt(&now.name)).await? else {
+                self.cache.forget_run(&run.job, &now.name);
+                return Ok(status);
+            };
+            self.cache.put_job(&object, false);
+            match RunView::of(&object) {
+                Some(RunView {
+                    outcome: Some(outcome),
+                    ..
+                }) => return Ok(outcome),
+                Some(found) => now = found,
+                None => break,
+            }
         }
-        Ok(status)
+        let message = "the Job changed again and again while its end was written down";
+        Err(Error::conflict(message)
+            .with_reason("limit_apply_attempts")
+            .into())
     }
 
     pub(super) async fn remove_job(&self, job: &JobId) -> Result<Receipt> {

@@ -33,7 +33,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-pub use self::config::{NetworkConfig, PodConfig, SchedulerConfig};
+pub use self::config::{IngressConfig, NetworkConfig, PodConfig, SchedulerConfig};
 use self::{
     cache::{Cache, WATCHES, watch_all},
     invoke::KubeInvoker,

@@ -107,3 +107,168 @@ fn trouble(view: &View, deployment: &DeploymentView) -> Option<(Failure, bool)> 
 fn count<T>(items: impl Iterator<Item = T>) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::scheduler::cache::PodView;
+
+    fn revision(name: &str) -> Digest {
+        Digest::of(name)
+    }
+
+    fn deployment(replicas: u32, spec: u32, proven: bool, status: Value) -> Arc<DeploymentView> {
+        let mut notes = json!({
+            "sless.io/revision": revision("new"),
+            "sless.io/replicas": replicas.to_string(),
+        });
+        if proven {
+            notes["sless.io/proven"] = json!(revision("new"));
+        }
+        let object = json!({
+            "metadata": {"uid": "d", "generation": 1, "annotations": notes},
+            "spec": {"replicas": spec, "selector": {}, "template": {}},
+            "status": status,
+        });
+        let object: Deployment = serde_json::from_value(object).expect("a deployment");
+        Arc::new(DeploymentView::of(&object, None))
+    }
+
+    fn pod(of: &str, ready: bool, more: Value) -> Arc<PodView> {
+        let mut container = json!({
+            "name": "function", "image": "", "imageID": "", "ready": ready, "restartCount": 0,
+            "state": {"running": {}},
+        });
+        if let Value::Object(more) = more {
+            for (field, value) in more {
+                container[field] = value;
+            }
+        }
+        let ready = if ready { "True" } else { "False" };
+        let object: Pod = serde_json::from_value(json!({
+            "metadata": {"name": of, "uid": of, "annotations": {"sless.io/revision": revision(of)}},
+            "status": {
+                "podIP": "10.0.0.1",
+                "conditions": [{"type": "Ready", "status": ready}],
+                "containerStatuses": [container],
+            },
+        }))
+        .expect("a pod");
+        Arc::new(PodView::of(&object, None))
+    }
+
+    fn view(deployment: Arc<DeploymentView>, pods: &[Arc<PodView>]) -> View {
+        View {
+            deployment: Some(deployment),
+            pods: pods.to_vec(),
+            ..View::default()
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_out_of_a_view() {
+        let (new, old) = (Some(revision("new")), Some(revision("old")));
+        let pulling = json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}});
+        let refused = json!({"conditions": [
+            {"type": "ReplicaFailure", "status": "True", "message": "forbidden: exceeded quota: q"},
+        ]});
+        let up = |name| pod(name, true, json!({}));
+        let down = |name| pod(name, false, json!({}));
+        for (seen, phase, serving, ready, reason) in [
+            (
+                view(deployment(1, 1, false, json!({})), &[]),
+                WorkloadPhase::Starting,
+                None,
+                0,
+                None,
+            ),
+            (
+                view(deployment(1, 1, false, json!({})), &[down("new")]),
+                WorkloadPhase::Starting,
+                None,
+                0,
+                None,
+            ),
+            (
+                view(deployment(1, 1, false, json!({})), &[up("new")]),
+                WorkloadPhase::Ready,
+                new,
+                1,
+                None,
+            ),
+            (
+                view(deployment(1, 1, false, json!({})), &[up("new"), up("old")]),
+                WorkloadPhase::Starting,
+                old,
+                1,
+                None,
+            ),
+            (
+                view(
+                    deployment(1, 1, false, json!({})),
+                    &[pod("new", false, pulling.clone()), up("old")],
+                ),
+                WorkloadPhase::Failed,
+                old,
+                1,
+                Some("image_pull"),
+            ),
+            (
+                view(deployment(2, 2, false, refused), &[]),
+                WorkloadPhase::Failed,
+                None,
+                0,
+                Some("quota"),
+            ),
+            (
+                view(deployment(0, 0, false, json!({})), &[up("new")]),
+                WorkloadPhase::Starting,
+                None,
+                0,
+                None,
+            ),
+            (
+                view(deployment(0, 0, false, json!({})), &[]),
+                WorkloadPhase::Stopped,
+                None,
+                0,
+                None,
+            ),
+            (
+                view(deployment(2, 0, true, json!({})), &[]),
+                WorkloadPhase::Ready,
+                new,
+                2,
+                None,
+            ),
+            (
+                view(deployment(2, 0, false, json!({})), &[]),
+                WorkloadPhase::Starting,
+                None,
+                0,
+                None,
+            ),
+            (
+                view(deployment(2, 2, true, json!({})), &[down("new")]),
+                WorkloadPhase::Ready,
+                new,
+                0,
+                None,
+            ),
+        ] {
+            let status = of(&seen);
+            let told = status
+                .failure
+                .as_ref()
+                .map(|failure| failure.reason.as_ref());
+            let found = (status.phase, status.serving, status.ready_replicas, told);
+            assert_eq!(found, (phase, serving, ready, reason), "{seen:?}");
+        }
+        assert_eq!(of(&View::default()), WorkloadStatus::default());
+    }
+}

@@ -428,7 +428,11 @@ async fn quota_and_admission_are_told_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Kubernetes: testing/kubernetes/up"]
 async fn a_pod_may_do_what_it_must_and_nothing_else() {
-    let place = Place::new().await;
+    let mark = world::mark();
+    let mut config = world::config(&mark);
+    // Here DNS is no pod, but a program on the node.
+    config.scheduler.network.dns_cidrs = world::dns_addresses().await;
+    let place = Place::of(mark, config).await;
     let other = place.fixture("other", Fixture::Echo).await;
     place.ready(&other).await;
     let target: Pod = place.one(&other.function).await;

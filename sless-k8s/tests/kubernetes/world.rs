@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
+use k8s_openapi::api::{core::v1::Namespace as KubeNamespace, discovery::v1::EndpointSlice};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams},
@@ -38,6 +38,18 @@ pub(crate) async fn client() -> Client {
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(file, &options).await;
     Client::try_from(config.expect("a usable kubeconfig")).expect("a client")
+}
+
+/// Where the cluster's DNS answers, as blocks of one address.
+pub(crate) async fn dns_addresses() -> Vec<String> {
+    let api: Api<EndpointSlice> = Api::namespaced(client().await, "kube-system");
+    let of_dns = ListParams::default().labels("kubernetes.io/service-name=kube-dns");
+    let slices = api.list(&of_dns).await.expect("the endpoints of DNS").items;
+    let addresses = slices
+        .iter()
+        .flat_map(|slice| slice.endpoints.iter().flatten())
+        .flat_map(|endpoint| &endpoint.addresses);
+    addresses.map(|address| format!("{address}/32")).collect()
 }
 
 /// Settings under which everything is quick, and whose namespaces carry this mark.

@@ -53,9 +53,11 @@ pub(crate) async fn serve(settings: &Settings) -> Result<u8, Box<dyn std::error:
     let listener = TcpListener::bind(address).await?;
     let function: Arc<OnceLock<Host>> = Arc::default();
     let (stop, stopping) = watch::channel(false);
+    let base_path: Arc<str> = settings.text("BASE_PATH").unwrap_or_default().into();
     let accepting = tokio::spawn(accept(
         listener,
         Arc::clone(&function),
+        base_path,
         places.clone(),
         stopping,
     ));
@@ -71,7 +73,10 @@ pub(crate) async fn serve(settings: &Settings) -> Result<u8, Box<dyn std::error:
             let failing = settings.exit_when_failing()?;
             let mut state = host.changes();
             let failed = async {
-                match state.wait_for(|state| failing && termination::failing(state).is_some()).await {
+                match state
+                    .wait_for(|state| failing && termination::failing(state).is_some())
+                    .await
+                {
                     Ok(state) => termination::failing(&state),
                     Err(_) => std::future::pending().await,
                 }
@@ -124,6 +129,7 @@ pub(crate) fn report(message: &str) {
 async fn accept(
     listener: TcpListener,
     function: Arc<OnceLock<Host>>,
+    base_path: Arc<str>,
     places: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
 ) {
@@ -148,11 +154,12 @@ async fn accept(
         };
         // It fails where the socket is gone already, and then serving it fails as well.
         let _ = stream.set_nodelay(true);
-        let function = Arc::clone(&function);
+        let (function, base_path) = (Arc::clone(&function), Arc::clone(&base_path));
         tokio::spawn(async move {
             let _place = place;
-            let service = service_fn(|request| {
+            let service = service_fn(|mut request| {
                 let function = Arc::clone(&function);
+                take_base_path(&mut request, &base_path);
                 async move { Ok::<_, std::convert::Infallible>(answer(&function, request).await) }
             });
             let connection = http1::Builder::new()
@@ -247,6 +254,21 @@ fn ready(host: Option<&Host>) -> Response<Body> {
     }
 }
 
+/// Takes whole segments off the beginning of a path; what does not begin with them stays as it is.
+fn take_base_path<B>(request: &mut Request<B>, base: &str) {
+    let target = request.uri().path_and_query();
+    let Some(rest) = target.and_then(|target| target.as_str().strip_prefix(base)) else {
+        return;
+    };
+    if base.is_empty() || !(rest.is_empty() || rest.starts_with(['/', '?'])) {
+        return;
+    }
+    let slash = if rest.starts_with('/') { "" } else { "/" };
+    if let Ok(shorter) = format!("{slash}{rest}").parse() {
+        *request.uri_mut() = shorter;
+    }
+}
+
 fn context(headers: &HeaderMap) -> CallContext {
     let text = |name| {
         headers
@@ -312,4 +334,28 @@ fn refusal(status: StatusCode, word: &str, message: &str, retry: Option<u64>) ->
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_segments_are_taken_off() {
+        for (target, left) in [
+            ("/fn/a/b", "/"),
+            ("/fn/a/b/", "/"),
+            ("/fn/a/b?x=1&x=2", "/?x=1&x=2"),
+            ("/fn/a/b/c%2Fd//e?", "/c%2Fd//e?"),
+            ("/fn/a/bc", "/fn/a/bc"),
+            ("/other", "/other"),
+        ] {
+            let mut request = Request::get(target).body(()).expect("a request");
+            take_base_path(&mut request, "/fn/a/b");
+            assert_eq!(request.uri().to_string(), left, "{target}");
+            let mut request = Request::get(target).body(()).expect("a request");
+            take_base_path(&mut request, "");
+            assert_eq!(request.uri().to_string(), target);
+        }
+    }
 }

@@ -64,8 +64,12 @@ fn shown(outcome: &JobOutcome) -> Value {
             result,
             content_type,
         } => {
-            let is_json = content_type.as_deref().is_some_and(|kind| kind.starts_with("application/json"));
-            let parsed = is_json.then(|| serde_json::from_slice(result).ok()).flatten();
+            let is_json = content_type
+                .as_deref()
+                .is_some_and(|kind| kind.starts_with("application/json"));
+            let parsed = is_json
+                .then(|| serde_json::from_slice(result).ok())
+                .flatten();
             // A result that is no JSON is given as text.
             let result = parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(result)));
             json!({"outcome": "succeeded", "result": result, "content_type": content_type})

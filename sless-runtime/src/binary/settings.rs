@@ -39,6 +39,7 @@ Times are seconds, sizes are bytes.
 
 serve
   --listen ADDRESS         [0.0.0.0 and the port in PORT, or 8080]
+  --base-path PATH         taken off a request's path before the handler sees it
   --drain-timeout TIME     what calls in flight get after SIGTERM [25]
   --max-connections N      connections at once; more wait to be accepted [1024]
   --exit-when-failing yes  end with code 4 once the worker has ended several times in a row, so that
@@ -55,7 +56,7 @@ once
 The function sees this process's environment without the variables named SLESS_….
 ";
 
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "LANGUAGE",
     "CODE_DIR",
     "ENTRYPOINT",
@@ -78,6 +79,7 @@ const NAMES: [&str; 30] = [
     "TERMINATION_FILE",
     "EXIT_WHEN_FAILING",
     "LISTEN",
+    "BASE_PATH",
     "DRAIN_TIMEOUT",
     "MAX_CONNECTIONS",
     "THREADS",

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     batch::v1::Job,
     core::v1::{Pod, Service},
-    networking::v1::NetworkPolicy,
+    networking::v1::{Ingress, NetworkPolicy},
 };
 use kube::ResourceExt as _;
 use serde_json::Value;
@@ -78,19 +78,6 @@ impl Cache {
         all.get(uid).cloned()
     }
 
-    /// The same, made where nothing is known.
-    pub(super) fn function_or_new(&self, id: &FunctionId) -> Arc<FunctionEntry> {
-        if let Some(found) = self.function(&id.uid) {
-            return found;
-        }
-        let mut all = self
-            .functions
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(FunctionEntry::new(id.clone()));
-        all.entry(id.uid.clone()).or_insert_with(make).clone()
-    }
-
     /// All functions.
     pub(super) fn functions(&self) -> Vec<Arc<FunctionEntry>> {
         let all = self
@@ -105,12 +92,6 @@ impl Cache {
         all.get(uid).cloned()
     }
 
-    pub(super) fn job_or_new(&self, id: &JobId) -> Arc<JobEntry> {
-        let mut all = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(JobEntry::new(id.clone()));
-        all.entry(id.uid.clone()).or_insert_with(make).clone()
-    }
-
     pub(super) fn policy(&self, namespace: &str) -> Option<Arc<Value>> {
         self.policies().get(namespace).cloned()
     }
@@ -121,32 +102,38 @@ impl Cache {
 
     /// Changes what is known of a function, and hints at it where that makes a difference.
     pub(super) fn change(&self, id: &FunctionId, change: impl FnOnce(&mut View) -> bool) {
-        let entry = self.function_or_new(id);
-        if entry.change(change) {
-            self.changes.notify(id.key());
-        }
-        if entry.view().is_empty() {
+        let (entry, changed) = {
+            // The lock is held over the change, so that nobody takes the entry for empty meanwhile.
             let mut all = self
                 .functions
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            // Looked at again: somebody may have put something in meanwhile.
+            let make = || Arc::new(FunctionEntry::new(id.clone()));
+            let entry = all.entry(id.uid.clone()).or_insert_with(make).clone();
+            let changed = entry.change(change);
             if entry.view().is_empty() {
                 all.remove(&id.uid);
             }
+            (entry, changed)
+        };
+        if changed {
+            self.changes.notify(entry.function.key());
         }
     }
 
     fn change_job(&self, id: &JobId, change: impl FnOnce(&JobEntry) -> bool) {
-        let entry = self.job_or_new(id);
-        if change(&entry) {
-            self.changes.notify(id.key());
-        }
-        if entry.is_empty() {
+        let changed = {
             let mut all = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+            let make = || Arc::new(JobEntry::new(id.clone()));
+            let entry = all.entry(id.uid.clone()).or_insert_with(make).clone();
+            let changed = change(&entry);
             if entry.is_empty() {
                 all.remove(&id.uid);
             }
+            changed
+        };
+        if changed {
+            self.changes.notify(id.key());
         }
     }
 
@@ -195,6 +182,11 @@ impl Cache {
         });
     }
 
+    /// Forgets an Ingress.
+    pub(super) fn forget_ingress(&self, id: &FunctionId) {
+        self.change(id, |view| view.ingress.take().is_some());
+    }
+
     /// Forgets a Service.
     pub(super) fn forget_service(&self, id: &FunctionId) {
         self.change(id, |view| view.service.take().is_some());
@@ -205,9 +197,21 @@ impl Cache {
             return;
         };
         self.change(&function_of(key, uid), |view| {
-            let new = view::service(object);
+            let new = view::child(object);
             let same = view.service.as_deref() == Some(&new);
             view.service = Some(Arc::new(new));
+            !same
+        });
+    }
+
+    pub(super) fn put_ingress(&self, object: &Ingress) {
+        let Some((key, uid)) = labels::owner(object.labels()) else {
+            return;
+        };
+        self.change(&function_of(key, uid), |view| {
+            let new = view::child(object);
+            let same = view.ingress.as_deref() == Some(&new);
+            view.ingress = Some(Arc::new(new));
             !same
         });
     }
@@ -344,6 +348,14 @@ impl Cache {
         for entry in self.functions() {
             if !seen.contains(&entry.function.uid) {
                 self.forget_service(&entry.function);
+            }
+        }
+    }
+
+    fn retain_ingresses(&self, seen: &HashSet<Uid>) {
+        for entry in self.functions() {
+            if !seen.contains(&entry.function.uid) {
+                self.forget_ingress(&entry.function);
             }
         }
     }

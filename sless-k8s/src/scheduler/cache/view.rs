@@ -4,11 +4,7 @@
 use std::{net::IpAddr, sync::Arc, time::Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    batch::v1::Job,
-    core::v1::{Pod, Service},
-};
+use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt as _;
 use serde_json::Value;
 use sless_core::{Digest, Failure, RunStatus};
@@ -24,6 +20,7 @@ use crate::scheduler::{
 pub(in crate::scheduler) struct View {
     pub(in crate::scheduler) deployment: Option<Arc<DeploymentView>>,
     pub(in crate::scheduler) service: Option<Arc<Value>>,
+    pub(in crate::scheduler) ingress: Option<Arc<Value>>,
     pub(in crate::scheduler) pods: Vec<Arc<PodView>>,
     /// A revision that the cluster refused to take, and why.
     pub(in crate::scheduler) refused: Option<(Digest, Failure)>,
@@ -37,6 +34,7 @@ impl View {
     pub(in crate::scheduler) fn is_empty(&self) -> bool {
         self.deployment.is_none()
             && self.service.is_none()
+            && self.ingress.is_none()
             && self.pods.is_empty()
             && self.refused.is_none()
     }
@@ -231,11 +229,15 @@ impl PodView {
     }
 }
 
-/// What a Service has to be.
-pub(in crate::scheduler) fn service(object: &Service) -> Value {
+/// What a Service or Ingress has to be.
+pub(in crate::scheduler) fn child<K: kube::Resource + serde::Serialize>(object: &K) -> Value {
+    let spec = serde_json::to_value(object).map(|mut object| object["spec"].take());
     serde_json::json!({
-        "metadata": {"labels": object.labels()},
-        "spec": object.spec,
+        "metadata": {
+            "labels": object.labels(),
+            "annotations": object.annotations(),
+        },
+        "spec": spec.unwrap_or_default(),
     })
 }
 

@@ -15,7 +15,7 @@ use k8s_openapi::{
         apps::v1::Deployment,
         batch::v1::Job,
         core::v1::{Pod, Service},
-        networking::v1::NetworkPolicy,
+        networking::v1::{Ingress, NetworkPolicy},
     },
 };
 use kube::{
@@ -60,13 +60,14 @@ pub(in crate::scheduler) async fn watch_all(
         Box::pin(watch_one::<Pod>(&client, &cache, resync, ready)),
         Box::pin(watch_one::<Job>(&client, &cache, resync, ready)),
         Box::pin(watch_one::<Service>(&client, &cache, resync, ready)),
+        Box::pin(watch_one::<Ingress>(&client, &cache, resync, ready)),
         Box::pin(watch_one::<NetworkPolicy>(&client, &cache, resync, ready)),
     ];
     join_all(all).await;
 }
 
 /// How many kinds are watched.
-pub(in crate::scheduler) const WATCHES: usize = 5;
+pub(in crate::scheduler) const WATCHES: usize = 6;
 
 async fn watch_one<K: Kept>(
     client: &Client,
@@ -167,6 +168,28 @@ impl Kept for Service {
 
     fn retain(cache: &Cache, seen: &HashSet<Uid>, _since: Instant) {
         cache.retain_services(seen);
+    }
+}
+
+impl Kept for Ingress {
+    type Mark = Uid;
+
+    fn mark(&self) -> Option<Uid> {
+        owner(self).map(|(_, uid)| uid)
+    }
+
+    fn put(&self, cache: &Cache) {
+        cache.put_ingress(self);
+    }
+
+    fn remove(&self, cache: &Cache) {
+        if let Some((key, uid)) = owner(self) {
+            cache.forget_ingress(&function_of(key, uid));
+        }
+    }
+
+    fn retain(cache: &Cache, seen: &HashSet<Uid>, _since: Instant) {
+        cache.retain_ingresses(seen);
     }
 }
 

@@ -56,7 +56,9 @@ impl KubeInvoker {
 /// What is to be done with a call now.
 enum Way {
     To(Arc<Endpoint>),
-    Wait,
+    /// All pods are left alone for a moment.
+    Pause,
+    /// Somebody has to see to it that a pod is there.
     Wake,
     Refuse(Error),
 }
@@ -145,7 +147,7 @@ impl Inner {
         match way(entry, &entry.view()) {
             Way::To(endpoint) => return Ok(endpoint),
             Way::Refuse(error) => return Err(error),
-            Way::Wait | Way::Wake => {}
+            Way::Pause | Way::Wake => {}
         }
         let _waiting = self.place(entry)?;
         let mut view = entry.watch();
@@ -154,7 +156,8 @@ impl Inner {
             match way(entry, &now) {
                 Way::To(endpoint) => return Ok(endpoint),
                 Way::Refuse(error) => return Err(error),
-                Way::Wait | Way::Wake => self.wake(entry),
+                Way::Pause => {}
+                Way::Wake => self.wake(entry),
             }
             // The pause is for pods that were left alone for a moment; nobody tells when that is over.
             let pause = tokio::time::sleep(Duration::from_millis(250));
@@ -232,7 +235,7 @@ fn way(entry: &FunctionEntry, view: &View) -> Way {
     if let Some((_, best)) = ordered {
         // Where all are left alone for a moment, so is the call.
         return if best.load().0 {
-            Way::Wait
+            Way::Pause
         } else {
             Way::To(best.clone())
         };
@@ -240,7 +243,7 @@ fn way(entry: &FunctionEntry, view: &View) -> Way {
     let status = status::of(view);
     match status.failure {
         Some(failure) if status.phase == WorkloadPhase::Failed => Way::Refuse(cannot_run(&failure)),
-        _ => Way::Wait,
+        _ => Way::Wake,
     }
 }
 

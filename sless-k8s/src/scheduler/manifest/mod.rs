@@ -11,7 +11,7 @@ use sless_core::Digest;
 pub(super) use job::{EVENT_INLINE_BYTES, event_config_map, job};
 pub(super) use network::{POLICY, policy};
 pub(super) use pod::PORT_NUMBER;
-pub(super) use workload::{deployment, service};
+pub(super) use workload::{deployment, ingress, service};
 
 /// The digest of an object, as it is noted on it: short, since it only has to tell two of one name apart.
 pub(super) fn digest(object: &Value) -> String {

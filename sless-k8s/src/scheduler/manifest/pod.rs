@@ -188,6 +188,9 @@ fn environment(config: &SchedulerConfig, workload: &Workload, command: &Command)
             set("LISTEN", format!("0.0.0.0:{PORT_NUMBER}"));
             set("DRAIN_TIMEOUT", seconds(config.drain(workload.timeout)));
             set("EXIT_WHEN_FAILING", "yes".to_owned());
+            if config.ingress.is_some() {
+                set("BASE_PATH", super::workload::base_path(function));
+            }
         }
         Command::Once {
             timeout,

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use sless_core::{FunctionId, Workload};
 
 use super::pod::{self, Command, PORT};
-use crate::{SchedulerConfig, labels, names, scheduler::annotation};
+use crate::{
+    SchedulerConfig, labels, names,
+    scheduler::{annotation, config::IngressConfig},
+};
 
 /// The labels that the pods of a function are found by.
 fn selector(function: &FunctionId) -> BTreeMap<String, String> {
@@ -82,6 +85,36 @@ pub(in crate::scheduler) fn service(function: &FunctionId) -> Value {
             "selector": selector(function),
             "ports": [{"name": PORT, "port": 80, "targetPort": PORT, "protocol": "TCP"}],
         },
+    })
+}
+
+/// The path that a function is at, where no proxy of sless is in front of it.
+pub(super) fn base_path(function: &FunctionId) -> String {
+    format!("/fn/{}/{}", function.namespace, function.name)
+}
+
+/// The Ingress.
+pub(in crate::scheduler) fn ingress(config: &IngressConfig, function: &FunctionId) -> Value {
+    let name = names::function(function);
+    let backend = json!({"service": {"name": name, "port": {"name": PORT}}});
+    let path = json!({"path": base_path(function), "pathType": "Prefix", "backend": backend});
+    let mut spec = json!({"rules": [{"host": config.host, "http": {"paths": [path]}}]});
+    if let Some(class) = &config.class {
+        spec["ingressClassName"] = json!(class);
+    }
+    if let Some(secret) = &config.tls_secret {
+        spec["tls"] = json!([{"hosts": [config.host], "secretName": secret}]);
+    }
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {
+            "name": name,
+            "namespace": function.namespace.workloads().as_str(),
+            "labels": labels::of_owner(&function.key(), &function.uid),
+            "annotations": config.annotations,
+        },
+        "spec": spec,
     })
 }
 
