@@ -25,6 +25,8 @@ pub struct K8sConfig {
     pub namespaces: NamespacesConfig,
     /// Of the leases.
     pub lease: LeaseConfig,
+    /// Of the scheduler.
+    pub scheduler: crate::SchedulerConfig,
 }
 
 impl Default for K8sConfig {
@@ -38,6 +40,7 @@ impl Default for K8sConfig {
             catalog: CatalogConfig::default(),
             namespaces: NamespacesConfig::default(),
             lease: LeaseConfig::default(),
+            scheduler: crate::SchedulerConfig::default(),
         }
     }
 }
