@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::PermissionsExt,
     time::{Duration, SystemTime},
 };
 
@@ -233,7 +233,7 @@ fn the_doctor_finds_what_is_wrong_and_says_what_to_do() {
 fn a_contexts_file_that_others_can_read_is_told() {
     let world = World::new();
     login(&world, "home");
-    fs::set_permissions(world.contexts(), PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(world.contexts(), fs::Permissions::from_mode(0o644)).unwrap();
     let done = plain(&world, &["doctor"]);
     assert!(
         done.out.contains("others on this machine can read"),

@@ -1,6 +1,6 @@
 //! `deploy`, `list`, `get`, `logs` and `delete`, through pipes.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn from_an_empty_folder_to_a_url_and_back() {
     );
 
     let answer = world.ok(&["invoke", "hello", "--data", r#"{"name": "Ada"}"#]);
-    assert_eq!(answer, r#"{"message": "Hello, Ada!"}"#);
+    assert_eq!(answer, r#"{"message":"Hello, Ada!"}"#);
     let list = world.ok(&["list"]);
     let row = list
         .lines()
@@ -90,7 +90,7 @@ fn the_same_code_is_uploaded_once_however_it_lies_on_disk() {
     copy(&world.work().join("hello"), &world.work().join("copy"));
     fs::set_permissions(
         world.work().join("copy/handler.py"),
-        PermissionsExt::from_mode(0o600),
+        fs::Permissions::from_mode(0o600),
     )
     .unwrap();
     world.write(&[

@@ -27,7 +27,7 @@ fn the_python_template_passes_its_test_and_answers() {
     assert!(url.ends_with("/my-python\n"), "{url}");
     assert_eq!(
         world.ok(&["invoke", "my-python"]),
-        r#"{"message": "Hello, world!"}"#
+        r#"{"message":"Hello, world!"}"#
     );
 }
 

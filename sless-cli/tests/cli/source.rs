@@ -1,6 +1,6 @@
 //! `source pull`.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn a_pull_shows_the_difference_first_and_then_makes_it_so() {
         ("f/sless.toml", "name = 'f'\nruntime = 'python3.11'\n"),
     ]);
     let run = world.work().join("f/run.sh");
-    fs::set_permissions(&run, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
     world.ok(&["deploy", "f"]);
     let same = world.run(&["source", "pull", "f"]);
     assert_eq!(same.status, 0, "{same:#?}");
@@ -30,7 +30,7 @@ fn a_pull_shows_the_difference_first_and_then_makes_it_so() {
         ("f/mine.txt", "mine\n"),
     ]);
     fs::remove_dir_all(world.work().join("f/lib")).unwrap();
-    fs::set_permissions(&run, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o644)).unwrap();
     let shown = world.run(&["source", "pull", "f", "--dry-run"]);
     for line in [
         "--- here/handler.py",
