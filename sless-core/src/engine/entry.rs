@@ -218,7 +218,7 @@ impl Drop for Followed {
     fn drop(&mut self) {
         let left = (!self.body.is_end_stream()).then_some("caller_left");
         // Its end is what tells the backend that the call is over, and what it has written by then.
-        drop(std::mem::replace(&mut self.body, Body::empty()));
+        drop(std::mem::take(&mut self.body));
         self.close(left);
     }
 }
