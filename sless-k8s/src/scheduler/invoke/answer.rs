@@ -13,9 +13,8 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Response, header::RETRY_AFTER};
 use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use sless_core::{Body, Error, ErrorKind, Retry};
+use sless_core::{Body, Error, ErrorKind, LogTail, Retry};
 use tokio::time::{Instant, Sleep};
 
 use super::endpoint::{Hold, Sender};
@@ -26,36 +25,29 @@ const ERROR: HeaderName = HeaderName::from_static("x-sless-error");
 /// The longest such answer, in bytes.
 const REFUSAL_BYTES: usize = 64 << 10;
 
-/// The answer, or the error that the runtime tells with it.
+/// The answer, or the error that the runtime tells with it. What is told of the call's log goes to
+/// `tail`.
 pub(super) async fn read(
     response: Response<Incoming>,
     held: Held,
+    tail: &LogTail,
 ) -> Result<Response<Body>, Error> {
-    let word = response
-        .headers()
-        .get(ERROR)
-        .and_then(|word| word.to_str().ok())
-        .map(str::to_owned);
-    let (mut parts, body) = response.into_parts();
+    let told = |name: &HeaderName| {
+        let value = response.headers().get(name)?;
+        value.to_str().ok().map(str::to_owned)
+    };
+    let (word, retry) = (told(&ERROR), told(&RETRY_AFTER));
+    let response = response.map(|body| Body::wrap(Reader::new(body, held)));
+    let (mut parts, body) = tail.take_from(response).into_parts();
     remove_internal(&mut parts.headers);
     match word {
         Some(word) if word != "handler_error" => {
-            let retry = parts
-                .headers
-                .get(RETRY_AFTER)
-                .and_then(|value| value.to_str().ok()?.parse().ok());
-            let limited = http_body_util::Limited::new(Reader::new(body, held), REFUSAL_BYTES);
-            let text = limited
-                .collect()
-                .await
-                .map(|body| body.to_bytes())
-                .unwrap_or_default();
-            Err(refusal(&word, &text, retry.map(Duration::from_secs)))
+            let seconds = retry.and_then(|seconds| seconds.parse().ok());
+            // What the runtime says beyond the limit is no message for people.
+            let text = body.bytes(REFUSAL_BYTES).await.unwrap_or_default();
+            Err(refusal(&word, &text, seconds.map(Duration::from_secs)))
         }
-        _ => Ok(Response::from_parts(
-            parts,
-            Body::wrap(Reader::new(body, held)),
-        )),
+        _ => Ok(Response::from_parts(parts, body)),
     }
 }
 

@@ -97,7 +97,7 @@ impl Invoke for KubeInvoker {
                         config,
                         deadline,
                     };
-                    return answer::read(response, held).await;
+                    return answer::read(response, held, &context.log_tail).await;
                 }
                 Ok(Err(Unanswered::Unsent(unsent, error))) => {
                     tracing::debug!(function = %self.function, %error, "a pod could not be reached");
@@ -129,6 +129,11 @@ fn prepared(request: Request<Body>, context: &CallContext) -> Result<Request<Bod
     })?;
     parts.version = http::Version::HTTP_11;
     answer::remove_internal(&mut parts.headers);
+    context.log_tail.ask(&mut parts.headers);
+    if context.log_tail.is_wanted() {
+        let trailers = HeaderValue::from_static("trailers");
+        parts.headers.insert(http::header::TE, trailers);
+    }
     if let Ok(id) = HeaderValue::from_str(&context.request_id) {
         parts.headers.insert(REQUEST_ID, id);
     }
