@@ -18,7 +18,7 @@ fn every_byte_goes_in_and_comes_out_as_it_is() {
         &world,
         "def handle(event, context):\n    \
              return {'statusCode': 200, 'headers': {'content-type': 'application/octet-stream'}, \
-                     'body': context.request.body}\n",
+                     'body': context.body}\n",
     );
     let bytes: Vec<u8> = (0..=255).collect();
     fs::write(world.work().join("bytes"), &bytes).unwrap();
@@ -37,7 +37,7 @@ fn method_path_and_header_arrive() {
     deploy(
         &world,
         "def handle(event, context):\n    \
-             request = context.request\n    \
+             request = context\n    \
              return [request.method, request.path, request.query, request.headers.get('x-a'), \
                      request.headers.get('authorization'), event]\n",
     );

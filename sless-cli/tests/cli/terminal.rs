@@ -5,7 +5,10 @@ use rexpect::{process::WaitStatus, session::PtySession};
 use crate::support::{DEADLINE, World};
 
 fn begin(mut command: std::process::Command, terminal: &str) -> PtySession {
-    command.env("TERM", terminal);
+    // What the tests leave closed is the terminal here.
+    command
+        .env("TERM", terminal)
+        .stdin(std::process::Stdio::inherit());
     rexpect::session::spawn_command(command, Some(DEADLINE.as_millis() as u64)).unwrap()
 }
 

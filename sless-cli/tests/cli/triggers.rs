@@ -165,7 +165,7 @@ fn dead_letters_are_listed_shown_redriven_and_purged() {
 
     world.write(&[("f/handler.py", "def handle(event): return 'now'\n")]);
     world.ok(&["deploy", "f"]);
-    world.fails(&["trigger", "dead-letters", "redrive", "in"], 2, "--all");
+    world.fails(&["trigger", "dead-letters", "redrive", "in"], 2, "<ID>");
     let one = world.ok(&["trigger", "dead-letters", "redrive", "in", &id]);
     assert_eq!(one, "1 went back to the queue\n");
     until("one is left", || count() == 1, || letters().to_string());
