@@ -9,7 +9,9 @@ mod kubernetes {
     mod catalog_suite;
     mod kubectl;
     mod namespaces;
+    mod place;
     mod plane;
+    mod reasons;
     mod scheduler_suite;
     mod workloads;
     mod world;
