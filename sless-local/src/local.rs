@@ -150,7 +150,10 @@ impl Local {
     /// What this machine lacks, a sentence each: an interpreter, for instance. Functions that need it
     /// fail with that sentence.
     pub async fn missing(&self) -> Vec<String> {
-        self.tools.missing().await
+        let system = sless_runtime::lacking().map(str::to_owned);
+        let mut missing: Vec<_> = system.into_iter().collect();
+        missing.extend(self.tools.missing().await);
+        missing
     }
 
     /// What builds.

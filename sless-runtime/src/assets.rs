@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::system;
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../worker/", $name)))),*] };
@@ -29,25 +30,12 @@ const FILES: [(&str, &str); 11] = files![
 /// The folder is named by the files' content, so several versions can share a base. Python keeps
 /// compiled copies beside them, which makes every start but the first one quick.
 pub(crate) fn unpack(base: Option<&Path>) -> io::Result<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
     let base = match base {
         Some(base) => base.to_owned(),
-        None => std::env::temp_dir().join(format!("sless-runtime-{user}")),
+        None => std::env::temp_dir().join(format!("sless-runtime-{}", system::user())),
     };
     let folder = base.join(format!("{:016x}", digest()));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(&folder)?;
-    for folder in [&base, &folder] {
-        // In a shared temporary folder somebody else may have been there first.
-        let found = fs::symlink_metadata(folder)?;
-        let safe = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
-        if !safe {
-            let text = format!("{} is not a folder of ours alone", folder.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-        }
-    }
+    system::make_private(&base, &folder)?;
     for (name, content) in FILES {
         let file = folder.join(name);
         if fs::read(&file).is_ok_and(|found| found == content.as_bytes()) {
@@ -87,6 +75,7 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), content);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_folder_that_others_can_write_is_refused() {
         use std::os::unix::fs::PermissionsExt;

@@ -2,15 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -23,8 +20,8 @@ use crate::frame;
 use crate::log::{LogStream, Tail};
 use crate::output;
 use crate::slot::Slot;
-use crate::spawn::spawn;
 use crate::supervise::Message;
+use crate::system::{Group, Inherited, Stream, double, numbers, pair, shut, signal_of, spawn};
 use crate::worker::{Exit, Worker};
 use crate::worker_log::WorkerLog;
 
@@ -66,7 +63,7 @@ pub(crate) async fn launch(
         let (stream, theirs) = pair().map_err(host)?;
         inherited.push(theirs);
         if config.language == Language::Node {
-            doubles.push(stream.as_fd().try_clone_to_owned().map_err(host)?);
+            doubles.push(double(&stream).map_err(host)?);
         }
         streams.push(stream);
     }
@@ -90,13 +87,10 @@ pub(crate) async fn launch(
             };
             StartError::new(reason, format!("{name} could not be started: {error}"))
         })?;
-    let pid = child
-        .id()
-        .and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
-    let Some(pid) = pid else {
+    let Some(group) = Group::of(&child) else {
         return Err(host(io::Error::other("it has no process id")));
     };
-    let worker = Arc::new(Worker::new(pid, supervisor.clone()));
+    let worker = Arc::new(Worker::new(group, supervisor.clone()));
 
     let mut readers = JoinSet::new();
     let limit = config.limits.max_log_line_bytes;
@@ -209,14 +203,7 @@ fn check(config: &HostConfig) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Our end, and the end that the worker inherits.
-fn pair() -> io::Result<(UnixStream, OwnedFd)> {
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    Ok((UnixStream::from_std(ours)?, theirs.into()))
-}
-
-fn command(config: &HostConfig, program: &std::path::Path, inherited: &[OwnedFd]) -> Command {
+fn command(config: &HostConfig, program: &std::path::Path, inherited: &[Inherited]) -> Command {
     let mut line: Vec<OsString> = config.command_prefix.iter().map(OsString::from).collect();
     line.push(config.interpreter().into());
     match config.language {
@@ -240,11 +227,7 @@ fn command(config: &HostConfig, program: &std::path::Path, inherited: &[OwnedFd]
     line.push(config.name.as_str().into());
     line.push(config.uid.as_str().into());
     line.push(config.limits.max_log_line_bytes.to_string().into());
-    let numbers: Vec<String> = inherited
-        .iter()
-        .map(|fd| fd.as_raw_fd().to_string())
-        .collect();
-    line.push(numbers.join(",").into());
+    line.push(numbers(inherited).join(",").into());
     line.extend(config.dependency_dirs.iter().map(OsString::from));
 
     let mut line = line.into_iter();
@@ -286,7 +269,7 @@ impl Drop for KillOnDrop<'_> {
 }
 
 /// READY, REFUSED, or nothing when the worker ends before it says either.
-async fn first_word(control: &mut UnixStream) -> Option<Result<(), StartError>> {
+async fn first_word(control: &mut Stream) -> Option<Result<(), StartError>> {
     let protocol = |error: frame::Malformed| {
         StartError::new(
             Reason::Host,
@@ -332,16 +315,15 @@ fn refusal(word: &str) -> Reason {
 async fn tend(
     mut child: Child,
     worker: Arc<Worker>,
-    control: UnixStream,
-    doubles: Vec<OwnedFd>,
+    control: Stream,
+    doubles: Vec<Inherited>,
     mut readers: JoinSet<()>,
     tail: Arc<Tail>,
 ) {
     let status = child.wait().await;
     worker.reaped();
     for double in &doubles {
-        // It fails where the other end is closed, as it should be.
-        let _ = rustix::net::shutdown(double, rustix::net::Shutdown::Both);
+        shut(double);
     }
     drain(&mut readers).await;
     worker.ended(exit(status, &tail));
@@ -358,7 +340,7 @@ async fn drain(readers: &mut JoinSet<()>) {
 
 fn exit(status: io::Result<ExitStatus>, tail: &Tail) -> Exit {
     let message = match &status {
-        Ok(status) => match (status.code(), status.signal()) {
+        Ok(status) => match (status.code(), signal_of(*status)) {
             (Some(code), _) => format!("it exited with status {code}"),
             (None, Some(signal)) => format!("it was killed by signal {signal}"),
             (None, None) => "it ended in an unknown way".to_owned(),

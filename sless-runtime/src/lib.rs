@@ -14,8 +14,8 @@ mod output;
 mod pool;
 mod pump;
 mod slot;
-mod spawn;
 mod supervise;
+mod system;
 mod worker;
 mod worker_log;
 
@@ -25,3 +25,4 @@ pub use error::{CallError, HandlerError, Reason, StartError};
 pub use host::{CallContext, Host, HostState, LogTail};
 pub use log::{DiscardLogs, LogLine, LogSink, LogStream};
 pub use once::{JobOutcome, run_once};
+pub use system::lacking;

@@ -1,51 +1,25 @@
 //! The entry point of function images: settings, then [`serve`](binary::front::serve) or
 //! [`once`](binary::once::once).
 
+#[cfg(unix)]
 mod binary;
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use binary::front::{report, serve};
-use binary::once::once;
-use binary::settings::{Command, HELP, Settings};
-
-/// A wrong command line or setting.
-const WRONG: u8 = 2;
-
 fn main() -> ExitCode {
-    let command = Command::parse(std::env::args_os().skip(1), std::env::vars_os());
-    let result = match &command {
-        Ok(Command::Help) => std::io::stdout()
-            .write_all(HELP.as_bytes())
-            .map(|()| 0)
-            .map_err(Into::into),
-        Ok(Command::Serve(settings)) => run(settings, true),
-        Ok(Command::Once(settings)) => run(settings, false),
-        Err(wrong) => {
-            report(&wrong.to_string());
-            Ok(WRONG)
-        }
-    };
-    ExitCode::from(result.unwrap_or_else(|error| {
-        report(&error.to_string());
-        WRONG
-    }))
+    start()
 }
 
-fn run(settings: &Settings, serving: bool) -> Result<u8, Box<dyn std::error::Error>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(settings.threads()?)
-        .enable_all()
-        .build()?;
-    let code = runtime.block_on(async {
-        if serving {
-            serve(settings).await
-        } else {
-            once(settings).await
-        }
-    });
-    // A blocking read of a client that stalls must not hold the exit up.
-    runtime.shutdown_background();
-    code
+#[cfg(unix)]
+fn start() -> ExitCode {
+    binary::run()
+}
+
+#[cfg(not(unix))]
+fn start() -> ExitCode {
+    use std::io::Write as _;
+    let lacking = sless_runtime::lacking().unwrap_or_default();
+    // Nothing is left to be told if even this cannot be written.
+    let _ = writeln!(std::io::stderr(), "sless-runtime: {lacking}");
+    ExitCode::FAILURE
 }

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::net::UnixStream;
 
 use crate::error::HandlerError;
 use crate::frame::{self, BadHead, Header, Malformed, ResponseHead};
+use crate::system::Stream;
 use crate::worker::Worker;
 use crate::worker_log::{WorkerLog, ticket};
 
@@ -23,7 +23,7 @@ const LARGE_READ: usize = 128 * 1024;
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) worker: Arc<Worker>,
-    stream: UnixStream,
+    stream: Stream,
     input: BytesMut,
     /// Encoded frames, and after them the payload of the last one, that are still to be written.
     output: BytesMut,
@@ -87,7 +87,7 @@ impl From<Malformed> for Broken {
 impl Slot {
     pub(crate) fn new(
         worker: Arc<Worker>,
-        stream: UnixStream,
+        stream: Stream,
         log: (Arc<WorkerLog>, usize),
         max_head: usize,
     ) -> Self {

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -16,6 +15,7 @@ use crate::host::HostState;
 use crate::launch::{Launched, launch};
 use crate::log::Tail;
 use crate::pool::{Pool, Refusal};
+use crate::system::Stop;
 use crate::worker::{Exit, Worker};
 
 /// What the supervisor is told.
@@ -265,7 +265,7 @@ impl Supervisor {
         self.shared.pool.turn_away(&Refusal::Stopped);
         let workers = self.shared.workers();
         for worker in &workers {
-            worker.signal_group(Signal::TERM);
+            worker.stop_group(Stop::Ask);
             // The end of its slots wakes a Python whose signal came just before it began to wait.
             self.shared.pool.purge(worker);
         }

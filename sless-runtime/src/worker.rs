@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{mpsc, watch};
 
 use crate::error::Reason;
 use crate::supervise::Message;
+use crate::system::{Group, Stop};
 
 /// How a worker ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct Exit {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) id: u64,
-    pid: Pid,
+    group: Group,
     pub(crate) started: Instant,
     retired: AtomicBool,
     /// A call was answered.
@@ -39,11 +39,11 @@ pub(crate) struct Worker {
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Worker {
-    pub(crate) fn new(pid: Pid, supervisor: mpsc::UnboundedSender<Message>) -> Self {
+    pub(crate) fn new(group: Group, supervisor: mpsc::UnboundedSender<Message>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            pid,
+            group,
             started: Instant::now(),
             retired: AtomicBool::new(false),
             answered: AtomicBool::new(false),
@@ -55,7 +55,7 @@ impl Worker {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.pid.as_raw_nonzero().get() as u32
+        self.group.number()
     }
 
     /// Whether calls may be given to it.
@@ -76,24 +76,23 @@ impl Worker {
         }
     }
 
-    /// Sends a signal to the process and whatever it started in its group.
-    pub(crate) fn signal_group(&self, signal: Signal) {
+    /// Ends the process and whatever it started in its group.
+    pub(crate) fn stop_group(&self, how: Stop) {
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         if *alive {
-            // It can only fail when nobody is left in the group.
-            let _ = kill_process_group(self.pid, signal);
+            self.group.stop(how);
         }
     }
 
     pub(crate) fn kill_group(&self) {
-        self.signal_group(Signal::KILL);
+        self.stop_group(Stop::Kill);
     }
 
     /// The process has been reaped. What is left of its group is killed: the group's number stays
     /// taken as long as somebody is in it.
     pub(crate) fn reaped(&self) {
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = kill_process_group(self.pid, Signal::KILL);
+        self.group.stop(Stop::Kill);
         *alive = false;
         self.retired.store(true, Ordering::Release);
     }

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bytes::BytesMut;
-use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
-use tokio::net::UnixStream;
 
 use crate::frame;
 use crate::log::{Kept, LogLine, LogStream, Tail};
+use crate::system::{Stream, receive};
 
 const READ: usize = 64 * 1024;
 /// A LOG frame's own fields and the request id, beside the line.
@@ -26,7 +25,7 @@ const SETTLE_BYTES_MAX: usize = 1 << 20;
 /// The log of one worker.
 #[derive(Debug)]
 pub(crate) struct WorkerLog {
-    socket: UnixStream,
+    socket: Stream,
     sink: Arc<Tail>,
     /// The longest line.
     limit: usize,
@@ -52,7 +51,7 @@ struct SlotLog {
 }
 
 impl WorkerLog {
-    pub(crate) fn new(socket: UnixStream, sink: Arc<Tail>, limit: usize, slots: usize) -> Self {
+    pub(crate) fn new(socket: Stream, sink: Arc<Tail>, limit: usize, slots: usize) -> Self {
         Self {
             socket,
             sink,
@@ -74,9 +73,9 @@ impl WorkerLog {
             }
             let mut reading = lock(&self.reading);
             let scratch = &mut reading.scratch;
-            let read = self.socket.try_io(Interest::READABLE, || {
-                Ok(recv(&self.socket, &mut **scratch, RecvFlags::DONTWAIT)?.0)
-            });
+            let read = self
+                .socket
+                .try_io(Interest::READABLE, || receive(&self.socket, scratch));
             match read {
                 Ok(0) => return,
                 Ok(length) => self.take(&mut reading, length),
@@ -121,8 +120,7 @@ impl WorkerLog {
             let scratch = &mut reading.scratch;
             // Past the runtime, which may not know yet that there is something to read. The end of
             // the socket is left for the task.
-            let Ok((length @ 1.., _)) = recv(&self.socket, &mut **scratch, RecvFlags::DONTWAIT)
-            else {
+            let Ok(length @ 1..) = receive(&self.socket, scratch) else {
                 return;
             };
             self.take(&mut reading, length);
@@ -213,7 +211,7 @@ mod tests {
     async fn a_call_gets_its_own_lines_all_of_them_and_no_late_ones() {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let socket = UnixStream::from_std(ours).unwrap();
+        let socket = Stream::from_std(ours).unwrap();
         let sink = Arc::new(Tail::new(Arc::new(DiscardLogs), 1024));
         let log = WorkerLog::new(socket, sink.clone(), 100, 2);
         let (first, other) = (ticket(0, 1), ticket(1, 1));
@@ -243,7 +241,7 @@ mod tests {
     async fn what_is_read_at_the_end_of_a_call_does_not_stall_the_task() {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let socket = UnixStream::from_std(ours).unwrap();
+        let socket = Stream::from_std(ours).unwrap();
         let sink = Arc::new(Tail::new(Arc::new(DiscardLogs), 1024));
         let log = Arc::new(WorkerLog::new(socket, sink.clone(), 100, 1));
         let task = tokio::spawn(log.clone().read());

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use sless_core::{Clock, LogSource};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, BufReader},
     process::{Child, Command},
 };
 
+use super::kill::kill_group;
 use crate::logs::LogWriter;
 
 /// A command with its own environment, in a process group of its own.
@@ -161,13 +161,8 @@ struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let pid = self
-            .0
-            .and_then(|pid| i32::try_from(pid).ok())
-            .and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // An error means that nobody is left in it.
-            let _ = kill_process_group(pid, Signal::KILL);
+        if let Some(number) = self.0 {
+            kill_group(number);
         }
     }
 }

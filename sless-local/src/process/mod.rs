@@ -2,6 +2,7 @@
 //! what an earlier process left running.
 
 mod command;
+mod kill;
 mod sweep;
 mod tools;
 

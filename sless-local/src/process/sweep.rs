@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
+use super::kill::kill;
 
 /// The variable by which everything that is started for a data folder is found.
 pub(crate) const MARK: &str = "SLESS_INSTANCE";
@@ -31,8 +31,7 @@ pub(crate) fn kill_leftovers(instance: &str) -> usize {
         if !marked || pid == own {
             continue;
         }
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        if pid.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok()) {
+        if kill(pid) {
             killed += 1;
         }
     }

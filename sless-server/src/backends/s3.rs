@@ -32,7 +32,9 @@ pub(super) async fn put_in(settings: &Settings, opened: &mut Assembled) -> Resul
     for prefix in PREFIXES {
         match storage.abort_stale_uploads(prefix, STALE).await {
             Ok(0) => {}
-            Ok(count) => tracing::info!(count, prefix, "removed uploads that were left in the store"),
+            Ok(count) => {
+                tracing::info!(count, prefix, "removed uploads that were left in the store")
+            }
             Err(error) => {
                 let error = error.chain();
                 tracing::warn!(%error, prefix, "cannot look for uploads that were left in the store");
@@ -55,6 +57,7 @@ fn config(given: &S3Settings) -> S3Config {
     if let Some(region) = &given.region {
         config.region.clone_from(region);
     }
+    config.create_bucket = given.create_bucket;
     config
 }
 

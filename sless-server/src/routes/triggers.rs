@@ -29,7 +29,16 @@ async fn view(state: &AppState, trigger: Trigger) -> sless_api::Trigger {
         (None, trigger.status.counts)
     });
     let mut trigger = trigger;
-    trigger.status.counts = counts;
+    let status = &mut trigger.status;
+    status.counts = counts;
+    // Newer than what is stored, until the trigger is looked at again.
+    if let Some(seen) = seen
+        .as_ref()
+        .filter(|seen| status.active && !seen.connected)
+    {
+        status.active = false;
+        status.reason.clone_from(&seen.reason);
+    }
     trigger_view(trigger, seen.as_ref(), now)
 }
 

@@ -35,6 +35,8 @@ pub struct S3Settings {
     pub keys: Option<(String, Secret)>,
     /// The region.
     pub region: Option<String>,
+    /// Whether the bucket is made where it is not there.
+    pub create_bucket: bool,
 }
 
 /// A model behind an OpenAI-compatible endpoint.
@@ -105,6 +107,7 @@ fn s3(reader: &mut Reader<'_>) -> Result<Option<S3Settings>, Noted> {
     let access_key = reader.optional("S3_ACCESS_KEY", parse::text);
     let secret_key = secret(reader, "S3_SECRET_KEY");
     let region = reader.optional("S3_REGION", parse::text);
+    let create_bucket = reader.value("S3_CREATE_BUCKET", parse::boolean);
     let (endpoint, bucket, region) = (endpoint?, bucket?, region?);
     let keys = match (access_key?, secret_key?) {
         (Some(access), Some(secret)) => Some((access, secret)),
@@ -122,6 +125,7 @@ fn s3(reader: &mut Reader<'_>) -> Result<Option<S3Settings>, Noted> {
             bucket,
             keys,
             region,
+            create_bucket: create_bucket?,
         })),
         None if endpoint.is_some() || keys.is_some() || region.is_some() => Err(reader.missing(
             "S3_BUCKET",

@@ -72,6 +72,13 @@ const FOREIGN: &[&str] = &[
     "SLESS_VECTORS",
 ];
 
+/// What the services of tests say of themselves begins so.
+const OF_TESTS: &str = "SLESS_TEST_";
+
+fn is_foreign(name: &str) -> bool {
+    FOREIGN.contains(&name) || name.starts_with(OF_TESTS)
+}
+
 impl Sources {
     /// Puts a file, where there is one, under an environment. What is wrong with either is told by
     /// [`Settings::load`](super::Settings::load).
@@ -108,7 +115,7 @@ impl Sources {
         for (name, value) in environment {
             let Some(name) = name.to_str() else { continue };
             let Some(setting) = table::find(name) else {
-                if name.starts_with("SLESS_") && !FOREIGN.contains(&name) {
+                if name.starts_with("SLESS_") && !is_foreign(name) {
                     let text = format!("{name} in the environment is no setting{}", alike(name));
                     self.warnings.push(text);
                 }

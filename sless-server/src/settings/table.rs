@@ -84,6 +84,11 @@ pub const SETTINGS: &[Setting] = &[
     secret("S3_SECRET_KEY", "its secret key (s3)"),
     open("S3_REGION", "its region (s3)"),
     set(
+        "S3_CREATE_BUCKET",
+        "false",
+        "whether the bucket is made where it is not there: true or false (s3)",
+    ),
+    set(
         "LLM_ENABLED",
         "false",
         "whether a model reviews uploads: true or false (llm)",

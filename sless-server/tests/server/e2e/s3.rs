@@ -3,7 +3,10 @@
 use std::{env, time::Instant};
 
 use futures::TryStreamExt as _;
-use sless_api::{CreateFunction, client::{Call, Content}};
+use sless_api::{
+    CreateFunction,
+    client::{Call, Content},
+};
 use sless_core::Storage as _;
 use sless_s3::{S3Config, S3Storage};
 
@@ -98,7 +101,11 @@ async fn a_function_lives_in_the_store_and_leaves_nothing_there() {
     assert_eq!(source, [("handler.py", HANDLER)]);
     called(&server, &name).await;
 
-    server.client.delete_function(&namespace, &name).await.unwrap();
+    server
+        .client
+        .delete_function(&namespace, &name)
+        .await
+        .unwrap();
     let began = Instant::now();
     while !stored().await.is_empty() {
         assert!(began.elapsed() < DEADLINE, "{:?} is left", stored().await);
