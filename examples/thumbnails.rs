@@ -119,7 +119,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             call.status,
             call.attempt,
             call.duration.as_millis(),
-            call.log_tail.trim_end(),
+            call.log_tail.as_deref().unwrap_or_default().trim_end(),
         );
     }
 

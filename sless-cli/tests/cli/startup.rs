@@ -1,5 +1,7 @@
 //! How soon the command is there.
 
+#![allow(clippy::print_stderr, reason = "it tells what it measured")]
+
 use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},

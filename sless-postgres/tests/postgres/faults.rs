@@ -1,5 +1,7 @@
 //! A database that is away, slow, or full: calls go on, and records come when it is back.
 
+#![allow(clippy::print_stdout, reason = "it tells what it measured")]
+
 use std::{
     collections::BTreeSet,
     sync::{

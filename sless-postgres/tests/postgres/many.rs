@@ -1,5 +1,7 @@
 //! Many writers, many starts, many records.
 
+#![allow(clippy::print_stdout, reason = "it tells what it measured")]
+
 use std::{
     collections::BTreeSet,
     sync::Arc,

@@ -3,6 +3,8 @@
 //! The test runs itself as another process, with a body of 60 MB and one of 200 MB, and compares the
 //! most memory that each has had. Both have more parts than are in flight at once.
 
+#![allow(clippy::print_stdout, reason = "it tells what it measured")]
+
 use std::{env, fs, process::Command};
 
 use bytes::Bytes;

@@ -71,7 +71,8 @@ async fn a_put_dropped_between_parts_leaves_nothing() {
 #[tokio::test]
 #[ignore = "needs S3: testing/s3/up"]
 async fn a_put_dropped_while_a_request_is_under_way_leaves_nothing() {
-    let stages: [(&str, fn(&Asked) -> bool); 3] = [
+    type Meant = fn(&Asked) -> bool;
+    let stages: [(&str, Meant); 3] = [
         ("begin", Asked::is_create),
         ("part", |asked| {
             asked.is_part() && asked.query.contains("partNumber=2")

@@ -59,7 +59,6 @@ pub fn patch_trigger(patch: &PatchTrigger, spec: &mut TriggerSpec) -> Result<(),
     }
     patch
         .queue_declare
-        .clone()
         .map(queue_declare)
         .apply(&mut spec.queue_declare);
     match &patch.delivery {

@@ -191,7 +191,7 @@ async fn that_nobody_looked_is_stored_and_asked_again() {
     );
     let version = world.function("hello").await.metadata.version;
     let upload = again(&world).await.expect("accepted");
-    assert_eq!(upload.warnings, [kept.reason.clone()]);
+    assert_eq!(*upload.warnings, *std::slice::from_ref(&kept.reason));
     assert_eq!(
         world.function("hello").await.metadata.version,
         version,

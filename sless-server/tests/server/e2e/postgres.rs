@@ -146,7 +146,8 @@ async fn calls_are_recorded_in_postgres_and_go_on_without_it() {
         failed: true,
         ..Default::default()
     };
-    assert_eq!(only(query).await, [failed.clone()]);
+    let found = only(query).await;
+    assert_eq!(found.as_slice(), std::slice::from_ref(failed));
     let query = InvocationsQuery {
         since: Some(all[2].started_at),
         ..Default::default()
