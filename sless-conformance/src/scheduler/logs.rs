@@ -152,7 +152,7 @@ pub(super) async fn a_line_is_seen_while_its_call_runs(case: &Case<'_>) -> Outco
     lines(case, &target, 1).await?;
     let options = LogOptions::default().following().with_tail(1);
     let mut stream = case.scheduler().await?.logs(&target, &options).await?;
-    let event = json!({ "stdout": ["during"], "ms": 5_000 });
+    let event = json!({ "stdout": ["during"], "ms": 15_000 });
     let call = case.ask(&invoker, &event);
     futures::pin_mut!(call);
     let mut seen = Vec::new();
