@@ -119,6 +119,10 @@ fn s3(reader: &mut Reader<'_>) -> Result<Option<S3Settings>, Noted> {
             return Err(reader.missing("S3_ACCESS_KEY", "since S3_SECRET_KEY is given"));
         }
     };
+    if !cfg!(feature = "s3") {
+        // Told elsewhere, with the feature to turn on; nothing else is to be said of it.
+        return Ok(None);
+    }
     match bucket {
         Some(bucket) => Ok(Some(S3Settings {
             endpoint,
@@ -154,6 +158,7 @@ fn llm(reader: &mut Reader<'_>) -> Result<Option<LlmSettings>, Noted> {
     let (model, canary) = (model?, canary?);
     match (enabled?, endpoint) {
         (false, _) => Ok(None),
+        (true, None) if !cfg!(feature = "llm") => Ok(None),
         (true, None) => Err(reader.missing("LLM_ENDPOINT", "since LLM_ENABLED is true")),
         (true, Some(endpoint)) => Ok(Some(LlmSettings {
             endpoint,
