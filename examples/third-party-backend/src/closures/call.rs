@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use http::{Request, Response, StatusCode, header::CONTENT_TYPE};
 use sless_core::{
-    Body, CallContext, Error, ErrorKind, FunctionId, Invoke, Result, Retry, WorkloadPhase, reason,
+    Body, CallContext, Error, ErrorKind, FunctionId, Invocation, Invoke, LogTail, Result, Retry,
+    WorkloadPhase, reason,
 };
 use tokio::{
     sync::OwnedSemaphorePermit,
@@ -102,22 +103,30 @@ impl Invoke for Invoker {
                 log,
                 counted,
             } = self.target()?;
+            let written = Written {
+                lines: Arc::default(),
+                tail: context.log_tail.clone(),
+            };
             let end = Instant::now() + context.timeout.min(revision.workload.timeout);
             let in_time = async {
                 let place = place(&revision).await?;
                 let id = context.request_id.clone();
+                let lines = written.lines.clone();
                 let call = Call {
                     request,
                     request_id: id.clone(),
                     env: revision.env.clone(),
-                    log: Arc::new(move |source, text| log.write(source, Some(&id), text)),
+                    log: Arc::new(move |source, text| {
+                        lines.add(text);
+                        log.write(source, Some(&id), text);
+                    }),
                 };
                 let answer = (revision.function)(call).await;
                 Ok((answer.unwrap_or_else(raised), place))
             };
             let late = |_| Error::new(ErrorKind::Timeout, "no answer in time");
             let (response, place) = timeout_at(end, in_time).await.map_err(late)??;
-            Ok(response.map(|body| held(body, end, (place, counted))))
+            Ok(response.map(|body| held(body, end, (place, counted, written))))
         };
         call.await.map_err(|error: Error| {
             error
@@ -125,6 +134,37 @@ impl Invoke for Invoker {
                 .on(&self.function)
                 .at(BACKEND)
         })
+    }
+}
+
+/// What one call has written, as far as anybody may want to read it.
+#[derive(Default)]
+struct Lines(Mutex<String>);
+
+impl Lines {
+    fn add(&self, text: &str) {
+        let mut lines = lock(&self.0);
+        for line in text.lines() {
+            lines.push_str(line);
+            lines.push('\n');
+        }
+        let mut surplus = lines.len().saturating_sub(Invocation::LOG_TAIL_MAX + 1);
+        while !lines.is_char_boundary(surplus) {
+            surplus += 1;
+        }
+        lines.drain(..surplus);
+    }
+}
+
+/// Tells what a call has written when it has ended, in whatever way.
+struct Written {
+    lines: Arc<Lines>,
+    tail: LogTail,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        self.tail.fill(&lock(&self.lines.0));
     }
 }
 
