@@ -66,6 +66,13 @@ async fn what_a_crash_left_unfinished_is_finished() {
         "sless.io/furnished=false",
     ];
     plane.run(&unfinished, "");
+    let ours = [
+        "label",
+        "namespace",
+        namespace.as_str(),
+        "app.kubernetes.io/managed-by=sless",
+    ];
+    plane.run(&ours, "");
     let ensured = catalog
         .ensure_namespace(&namespace)
         .await

@@ -15,6 +15,8 @@ pub(crate) struct Plane {
     pub(crate) state: PathBuf,
     pub(crate) kubeconfig: PathBuf,
     kubectl: PathBuf,
+    /// Of a user who may do what sless may do and nothing else.
+    sless: PathBuf,
 }
 
 fn scripts() -> PathBuf {
@@ -51,10 +53,13 @@ impl Plane {
         let plane = Self {
             kubeconfig: value("SLESS_TEST_KUBECONFIG="),
             kubectl: value("SLESS_TEST_KUBECTL="),
+            sless: value("SLESS_TEST_KUBECONFIG_SLESS="),
             state,
         };
         plane.install();
-        plane.run(&["create", "namespace", "sless-system"], "");
+        // With the namespace of sless, and the rights that it has in an installation.
+        let rights = scripts().join("rights").display().to_string();
+        plane.run(&["apply", "-k", &rights], "");
         plane
     }
 
@@ -126,8 +131,9 @@ impl Plane {
         child.wait_with_output().expect("kubectl ends")
     }
 
+    /// Settings of sless, with the rights that it has in an installation.
     pub(crate) fn config(&self) -> K8sConfig {
-        K8sConfig::with_kubeconfig(&self.kubeconfig)
+        K8sConfig::with_kubeconfig(&self.sless)
     }
 
     /// A connection of the caller's own.

@@ -52,9 +52,10 @@ pub(crate) async fn dns_addresses() -> Vec<String> {
     addresses.map(|address| format!("{address}/32")).collect()
 }
 
-/// Settings under which everything is quick, and whose namespaces carry this mark.
+/// Settings under which everything is quick, and whose namespaces carry this mark. sless has the rights here
+/// that an installation gives it, and no more.
 pub(crate) fn config(mark: &str) -> K8sConfig {
-    let mut config = K8sConfig::with_kubeconfig(variable("SLESS_TEST_KUBECONFIG"));
+    let mut config = K8sConfig::with_kubeconfig(variable("SLESS_TEST_KUBECONFIG_SLESS"));
     config
         .namespaces
         .labels
