@@ -26,6 +26,7 @@ pub mod catalog;
 pub mod change;
 pub mod clock;
 pub mod cron;
+pub mod cron_scheduler;
 pub mod decorate;
 pub mod dispatcher;
 pub mod engine;
@@ -61,6 +62,7 @@ pub use catalog::{
 };
 pub use change::{Change, ChangeStream, Changes, Left, Receipt, Removed};
 pub use clock::{Clock, SystemClock, VirtualClock};
+pub use cron_scheduler::{CronScheduler, CronStatus, CronTrigger};
 pub use digest::Digest;
 pub use dispatcher::{
     DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Delivery, Dispatcher,

@@ -30,8 +30,8 @@ pub trait Scheduler: fmt::Debug + Send + Sync + 'static {
 
     /// Sees to it that this workload runs, or is on its way, and answers where it is.
     ///
-    /// The same [`Workload::revision`] changes nothing that runs, save that `replicas` scales and
-    /// `idle` is taken over; what other hands changed is repaired, and a newer version of the backend
+    /// The same [`Workload::revision`] changes nothing that runs, save that `replicas` scales, and that
+    /// `max_replicas` and `idle` are taken over; what other hands changed is repaired, and a newer version of the backend
     /// may roll out anew. Progress is hinted by [`changes`](Scheduler::changes).
     ///
     /// # Errors
@@ -138,6 +138,8 @@ pub struct SchedulerCapabilities {
     pub sleeps: bool,
     /// Whether more than one copy of a function can run.
     pub replicas: bool,
+    /// Whether copies are added and taken away with the calls under way.
+    pub scales: bool,
 }
 
 impl SchedulerCapabilities {
@@ -147,6 +149,7 @@ impl SchedulerCapabilities {
             artifacts: artifacts.into(),
             sleeps: false,
             replicas: false,
+            scales: false,
         }
     }
 
@@ -161,6 +164,13 @@ impl SchedulerCapabilities {
     #[must_use]
     pub const fn with_replicas(mut self) -> Self {
         self.replicas = true;
+        self
+    }
+
+    /// Says that copies are added and taken away with the calls under way.
+    #[must_use]
+    pub const fn with_scaling(mut self) -> Self {
+        self.scales = true;
         self
     }
 }
@@ -182,6 +192,9 @@ pub struct Workload {
     pub env: BTreeMap<String, String>,
     /// How many copies; 0 is off.
     pub replicas: u32,
+    /// The most copies; where it is above `replicas`, a backend that scales adds copies while more calls
+    /// are under way than those take.
+    pub max_replicas: u32,
     /// How long one call may take.
     pub timeout: Duration,
     /// The most memory of one copy.
@@ -199,7 +212,7 @@ pub struct Workload {
 
 impl Workload {
     /// The digest of all that a running copy depends on. Another revision is another rollout; the
-    /// same one is none. Generation, number of copies, idle time and the time of the build are no
+    /// same one is none. Generation, numbers of copies, idle time and the time of the build are no
     /// part of it.
     pub fn revision(&self) -> Digest {
         let Self {
@@ -210,6 +223,7 @@ impl Workload {
             entrypoint,
             env,
             replicas: _,
+            max_replicas: _,
             timeout,
             memory,
             cpu,

@@ -23,4 +23,7 @@ pub use config::{CatalogConfig, K8sConfig, LeaseConfig, NamespacesConfig};
 pub use crd::crd_manifests;
 pub use lease::KubeLease;
 pub use registry::{Credentials, RegistryConfig};
-pub use scheduler::{IngressConfig, KubeScheduler, NetworkConfig, PodConfig, SchedulerConfig};
+pub use scheduler::{
+    CronJobConfig, IngressConfig, KedaConfig, KubeScheduler, NetworkConfig, PodConfig,
+    SchedulerConfig,
+};

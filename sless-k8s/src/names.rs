@@ -31,7 +31,6 @@ pub(crate) fn job(job: &JobId, run_id: i64) -> String {
 }
 
 /// Of a trigger's CronJob.
-#[allow(dead_code, reason = "for a backend that fires by itself")]
 pub(crate) fn cron(trigger: &TriggerId) -> String {
     derived(
         &["cron", trigger.name.as_str(), &short(&trigger.uid)],

@@ -143,6 +143,7 @@ impl Local {
             invocations: Some(self.invocations.clone()),
             // A data folder has one process.
             lease: None,
+            cron: None,
             clock: self.clock.clone(),
         }
     }

@@ -160,6 +160,7 @@ impl<'a> Case<'a> {
             entrypoint,
             env: BTreeMap::new(),
             replicas: 1,
+            max_replicas: 1,
             timeout: Duration::from_secs(60),
             memory: None,
             cpu: None,

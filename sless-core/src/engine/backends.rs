@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Builder, Catalog, Clock, Dispatcher, Error, InvocationLog, Lease, Publish, Result, Scheduler,
-    Storage, SystemClock, Validator, memory,
+    Builder, Catalog, Clock, CronScheduler, Dispatcher, Error, InvocationLog, Lease, Publish,
+    Result, Scheduler, Storage, SystemClock, Validator, memory,
 };
 
 /// Everything that the engine stands on: a struct of trait objects, each of which can be swapped.
@@ -40,6 +40,8 @@ pub struct Backends {
     pub invocations: Option<Arc<dyn InvocationLog>>,
     /// Who leads, where several processes share these backends; `None` where this is the only one.
     pub lease: Option<Arc<dyn Lease>>,
+    /// What fires cron triggers; `None` where the engine does it itself.
+    pub cron: Option<Arc<dyn CronScheduler>>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -64,6 +66,7 @@ impl Backends {
             publisher: Some(dispatcher),
             invocations: Some(Arc::new(memory::MemoryInvocationLog::default())),
             lease: None,
+            cron: None,
             clock,
         }
     }

@@ -148,11 +148,31 @@ impl Engine {
             }
         };
         let stop = self.why_stopped(function);
+        if let Some(failure) = self.cannot_scale(function) {
+            let (word, message) = (&*failure.reason, &*failure.message);
+            settle(status, FunctionPhase::Failed, word, message);
+            let set = &mut status.conditions;
+            Condition::set(set, READY, Some(false), word, message, now);
+            return Ok(None);
+        }
         let mut workload = workload(function, artifact, status)?;
         if stop.is_some() {
-            workload.replicas = 0;
+            (workload.replicas, workload.max_replicas) = (0, 0);
         }
-        let seen = self.backends.scheduler.apply(&workload).await?;
+        let seen = match self.backends.scheduler.apply(&workload).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                // What does not pass by itself is told; it is tried again all the same.
+                if error.retry() == crate::Retry::Never && !error.is_conflict() {
+                    let (word, message) = (error.reason(), error.message());
+                    settle(status, FunctionPhase::Failed, word, message);
+                    (status.ready_replicas, status.serving) = (0, None);
+                    let set = &mut status.conditions;
+                    Condition::set(set, READY, Some(false), word, message, now);
+                }
+                return Err(error);
+            }
+        };
         let next = observe(status, &seen, stop, now);
         let serves =
             seen.phase == WorkloadPhase::Ready && seen.serving == Some(workload.revision());
@@ -248,6 +268,18 @@ impl Engine {
             Ok(!Dependencies::detect(runtime, &context.tree)?.is_none())
         });
         found.await.map_err(unreadable)
+    }
+
+    /// What is said where more copies are asked for than this scheduler makes by itself.
+    fn cannot_scale(&self, function: &Function) -> Option<Failure> {
+        let (least, most) = (function.spec.replicas(), function.spec.max_replicas());
+        let asked = most > least && !self.backends.scheduler.capabilities().scales;
+        asked.then(|| {
+            let message = format!(
+                "max_replicas is {most} and replicas {least}, and the scheduler here adds no copies by itself"
+            );
+            Failure::new("scaling_unsupported", message)
+        })
     }
 
     /// Why a function is to be off, if it is.
@@ -391,6 +423,7 @@ pub(super) fn workload(
         entrypoint: spec.entrypoint.clone(),
         env: spec.env.clone(),
         replicas: spec.replicas(),
+        max_replicas: spec.max_replicas(),
         timeout: Duration::from_secs(spec.timeout_seconds.into()),
         memory: spec.memory.clone(),
         cpu: spec.cpu.clone(),

@@ -6,13 +6,17 @@ use jiff::Timestamp;
 
 use super::{Engine, leadership::Post};
 use crate::{
-    CatalogExt as _, Function, Kind, Receipt, Result, Trigger, TriggerId, TriggerType,
+    CatalogExt as _, CronScheduler, CronTrigger, Function, Kind, Receipt, Result, Trigger,
+    TriggerId, TriggerType,
     cron::{Cause, Decision, Ledger, decide},
     reason,
     resource::{Condition, ObjectKey, Resource as _, TriggerStatus},
 };
 
 const ACTIVE: &str = "Active";
+
+/// How long after its time a backend may hint that it has fired.
+const FIRED_BY: Duration = Duration::from_secs(15);
 
 /// A step of a cron trigger.
 struct Step {
@@ -83,6 +87,9 @@ impl Engine {
         trigger: Trigger,
         function: Option<Function>,
     ) -> Result<Option<Duration>> {
+        if let Some(backend) = &self.backends.cron {
+            return self.hand_over_cron(&**backend, trigger, function).await;
+        }
         let key = trigger.key();
         let mut status = self.observed(&trigger, function.as_ref());
         let ended = self.timetable.ended(&key);
@@ -97,6 +104,52 @@ impl Engine {
         }
         self.timetable.set(&key, step.next);
         Ok(None)
+    }
+
+    /// Leaves the firing to a backend, and writes down what it tells.
+    async fn hand_over_cron(
+        &self,
+        backend: &dyn CronScheduler,
+        trigger: Trigger,
+        function: Option<Function>,
+    ) -> Result<Option<Duration>> {
+        let mut status = self.observed(&trigger, function.as_ref());
+        let id = TriggerId::of(&trigger.metadata);
+        let Ok(schedule) = trigger.spec.parse_schedule() else {
+            // The status says what is wrong; what was made for an earlier schedule goes.
+            backend.remove_cron(&id).await?;
+            status.next_fire_at = None;
+            self.write_trigger(&trigger, status).await?;
+            return Ok(None);
+        };
+        let timeout = function.map_or(0, |function| function.spec.timeout_seconds);
+        let wanted = CronTrigger {
+            trigger: id,
+            function: trigger.spec.function_ref.clone(),
+            schedule,
+            policies: trigger.spec.policies.clone().unwrap_or_default(),
+            timeout: Duration::from_secs(timeout.max(1).into()),
+            suspended: !status.active,
+        };
+        let seen = backend.apply_cron(&wanted).await?;
+        if let (true, Some(failure)) = (status.active, &seen.failure) {
+            status.active = false;
+            status.reason = failure.reason.to_string();
+            status.message = failure.text();
+        }
+        let now = self.backends.clock.now();
+        let next = wanted.schedule.next_after(now).filter(|_| status.active);
+        status.next_fire_at = next;
+        if seen.last_fire_at.is_some() {
+            let ledger = status.ledger.get_or_insert_default();
+            ledger.last_fire_at = ledger.last_fire_at.max(seen.last_fire_at);
+        }
+        self.write_trigger(&trigger, status).await?;
+        // The backend hints when it has fired; should that be lost, the next time is told all the same.
+        Ok(next.map(|next| {
+            let until = next.duration_since(now).unsigned_abs();
+            until.saturating_add(FIRED_BY)
+        }))
     }
 
     /// What is to be stored, and then run, for a cron trigger now.
@@ -234,6 +287,9 @@ impl Engine {
         let mut failed = None;
         if trigger.spec.kind == TriggerType::Event {
             receipt.merge_or_keep(self.backends.dispatcher.forget(&id).await, &mut failed);
+        } else if let Some(backend) = &self.backends.cron {
+            // Also where it is of type http: that may have been changed.
+            receipt.merge_or_keep(backend.remove_cron(&id).await, &mut failed);
         }
         let unfinished = receipt.is_unfinished();
         self.receipts.add(&id.uid, receipt);

@@ -50,6 +50,10 @@ pub struct FunctionSpec {
     /// How many copies: absent means 1, 0 means off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
+    /// The most copies: above `replicas`, some are added while more calls are under way than those
+    /// take. Absent, or not above `replicas`, none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_replicas: Option<u32>,
     /// How long one call may take, in seconds.
     #[serde(default = "default_timeout")]
     pub timeout_seconds: u32,
@@ -97,6 +101,7 @@ impl FunctionSpec {
             s3_key: None,
             code_sha256: None,
             replicas: None,
+            max_replicas: None,
             timeout_seconds: default_timeout(),
             memory: None,
             cpu: None,
@@ -110,6 +115,14 @@ impl FunctionSpec {
         self.replicas.unwrap_or(1)
     }
 
+    /// The most copies that calls under way may lead to; none where the function is off.
+    pub fn max_replicas(&self) -> u32 {
+        match self.replicas() {
+            0 => 0,
+            least => self.max_replicas.unwrap_or(least).max(least),
+        }
+    }
+
     /// Checks every field.
     ///
     /// # Errors
@@ -121,6 +134,10 @@ impl FunctionSpec {
             0..=Self::REPLICAS_MAX.into(),
             "",
         )?;
+        if let Some(most) = self.max_replicas {
+            let most_of_all = 1..=Self::REPLICAS_MAX.into();
+            in_range("max_replicas", most.into(), most_of_all, "")?;
+        }
         let timeout = 1..=Self::TIMEOUT_SECONDS_MAX.into();
         in_range(
             "timeout_seconds",
@@ -278,6 +295,21 @@ mod tests {
             error.message(),
             "timeout_seconds is 0: expected 1 to 3600 seconds"
         );
+    }
+
+    #[test]
+    fn the_most_copies_are_never_fewer_than_those_wanted() {
+        let mut spec = FunctionSpec::new(Runtime::Python311);
+        assert_eq!(spec.max_replicas(), 1);
+        spec.max_replicas = Some(5);
+        assert_eq!(spec.max_replicas(), 5);
+        spec.replicas = Some(7);
+        assert_eq!(spec.max_replicas(), 7);
+        spec.replicas = Some(0);
+        assert_eq!(spec.max_replicas(), 0);
+        spec.max_replicas = Some(0);
+        let error = spec.validate().expect_err("no copies at most");
+        assert!(error.message().starts_with("max_replicas is 0"), "{error}");
     }
 
     #[test]

@@ -62,6 +62,10 @@ pub(crate) struct FunctionSpec {
     /// How many copies: absent means 1, 0 means off.
     #[schemars(range(min = 0, max = Core::REPLICAS_MAX))]
     replicas: Option<i32>,
+    /// The most copies: above `replicas`, some are added while more calls are under way than those take.
+    /// Absent, or not above `replicas`, none are.
+    #[schemars(range(min = 1, max = Core::REPLICAS_MAX))]
+    max_replicas: Option<i32>,
     /// How long one call may take, in seconds.
     #[serde(default = "timeout_seconds")]
     #[schemars(range(min = 1, max = Core::TIMEOUT_SECONDS_MAX))]

@@ -10,6 +10,10 @@ pub(super) const REVISION: &str = "sless.io/revision";
 pub(super) const GENERATION: &str = "sless.io/generation";
 /// How many copies are wanted; asleep there are none.
 pub(super) const REPLICAS: &str = "sless.io/replicas";
+/// How many copies there may be at most.
+pub(super) const MAX_REPLICAS: &str = "sless.io/max-replicas";
+/// Calls at once in one copy.
+pub(super) const CONCURRENCY: &str = "sless.io/concurrency";
 /// After how many milliseconds without a call it goes to sleep; zero is never.
 pub(super) const IDLE: &str = "sless.io/idle-ms";
 /// The revision that was ready when it went to sleep.

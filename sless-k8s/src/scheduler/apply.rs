@@ -17,8 +17,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sless_core::{
-    Error, ErrorKind, Failure, FunctionId, Left, Receipt, Result, Retry, Workload, WorkloadStatus,
-    reason,
+    Error, ErrorKind, Failure, FunctionId, Left, Receipt, Result, Retry, Workload, WorkloadPhase,
+    WorkloadStatus, reason,
 };
 
 use super::{
@@ -47,6 +47,7 @@ impl Inner {
             let step = match self.bring(workload).await {
                 Ok(step) => step,
                 Err(Fault::Rule(error)) => return Err(error.at(BACKEND).on(function)),
+                Err(fault) if is_ending(&fault) => return Ok(ending(workload)),
                 Err(fault) => match refusal(&fault) {
                     Some(failure) => Step::Refused(failure),
                     None => return Err(misplaced(fault, workload)),
@@ -54,7 +55,7 @@ impl Inner {
             };
             match step {
                 Step::Again => continue,
-                Step::Done => {}
+                Step::Done => self.note_proven(function).await?,
                 Step::Refused(failure) => {
                     let refused = Some((workload.revision(), failure));
                     self.cache.change(function, |view| {
@@ -113,7 +114,8 @@ impl Inner {
             restarted_at.unwrap_or(workload.built_at),
         );
         let digest = manifest::digest(&wanted);
-        let copies = copies(workload, same_revision, &wanted);
+        let by_keda = known.is_some_and(|known| self.leaves_to_keda(known));
+        let copies = copies(workload, known, &wanted, by_keda);
         if let Some(known) = known
             && is_there(known, &wanted, &digest, copies)
         {
@@ -186,7 +188,7 @@ impl Inner {
     }
 
     /// Brings a child whose whole manifest is compared. Answers it where it was written.
-    async fn bring_child<K>(
+    pub(super) async fn bring_child<K>(
         &self,
         function: &FunctionId,
         wanted: &Value,
@@ -198,29 +200,32 @@ impl Inner {
             + serde::de::DeserializeOwned
             + std::fmt::Debug,
     {
-        let metadata = |object: &Value, part: &str| object["metadata"][part].clone();
-        let same = there.is_some_and(|there| {
-            let held = |part| same::holds(&metadata(wanted, part), &metadata(there, part));
-            same::holds(&wanted["spec"], &there["spec"]) && held("labels") && held("annotations")
-        });
-        if same {
+        if there.is_some_and(|there| same::child_holds(wanted, there)) {
             return Ok(None);
         }
+        Ok(Some(self.write_child(function, wanted).await?))
+    }
+
+    async fn write_child<K>(&self, function: &FunctionId, wanted: &Value) -> Result<K, Fault>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
         let api: Api<K> = self.api(&function.namespace);
         let (name, params) = (names::function(function), self.apply_params());
         let patch = Patch::Apply(wanted);
-        let object = self.cluster.call(api.patch(&name, &params, &patch)).await?;
-        Ok(Some(object))
+        self.cluster.call(api.patch(&name, &params, &patch)).await
     }
 
     async fn bring_children(&self, function: &FunctionId) -> Result<(), Fault> {
         let view = self.view(function);
-        if self.config.services {
+        let service = self.config.services || self.interceptor.is_some();
+        if service && view.service != Some(true) {
             let wanted = manifest::service(function);
-            let written = self.bring_child::<Service>(function, &wanted, view.service.as_deref());
-            if let Some(object) = written.await? {
-                self.cache.put_service(&object);
-            }
+            let object = self.write_child::<Service>(function, &wanted).await?;
+            self.cache.put_service(&object);
         }
         if let Some(config) = &self.config.ingress {
             let wanted = manifest::ingress(config, function);
@@ -229,6 +234,7 @@ impl Inner {
                 self.cache.put_ingress(&object);
             }
         }
+        self.bring_scaled(function, &view).await?;
         Ok(())
     }
 
@@ -281,6 +287,7 @@ impl Inner {
         if self.config.ingress.is_some() && self.deleted(ingresses.delete(&name, &gone)).await? {
             receipt.add("ingress", &name, BACKEND);
         }
+        self.drop_scaled(function, &mut receipt).await?;
         self.cache.forget_ingress(function);
         self.cache.forget_service(function);
         self.cache.forget_deployment(function);
@@ -347,20 +354,29 @@ fn fence(known: &DeploymentView, workload: &Workload) -> Result<(), Error> {
     .with_reason("generation_overtaken"))
 }
 
-/// How many pods are asked for: none where the function sleeps and may go on sleeping.
-fn copies(workload: &Workload, same_revision: Option<&DeploymentView>, wanted: &Value) -> u32 {
+/// How many pods are asked for: none where the function sleeps and may go on sleeping, and else as many as
+/// there are, within the bounds: between them it is not for an apply to say.
+fn copies(
+    workload: &Workload,
+    known: Option<&DeploymentView>,
+    wanted: &Value,
+    by_keda: bool,
+) -> u32 {
+    let (least, most) = (
+        workload.replicas,
+        workload.max_replicas.max(workload.replicas),
+    );
+    let Some(known) = known else { return least };
+    let same = known.revision == Some(workload.revision());
     let may_sleep = wanted["metadata"]["annotations"][annotation::IDLE] != "0";
-    match same_revision {
-        Some(known)
-            if known.asleep()
-                && known.proven == known.revision
-                && known.replicas == workload.replicas
-                && may_sleep =>
-        {
-            0
-        }
-        _ => workload.replicas,
+    if by_keda && same {
+        return known.spec_replicas.min(most);
     }
+    let sleeps = known.asleep() && same && known.proven == known.revision;
+    if sleeps && may_sleep && known.replicas == least {
+        return 0;
+    }
+    known.spec_replicas.clamp(least, most)
 }
 
 /// Whether the Deployment is what is wanted already.
@@ -373,6 +389,7 @@ fn is_there(known: &DeploymentView, wanted: &Value, digest: &str, copies: u32) -
         && revision.as_deref() == Some(noted(annotation::REVISION))
         && known.function_generation.to_string() == noted(annotation::GENERATION)
         && known.replicas.to_string() == noted(annotation::REPLICAS)
+        && known.max_replicas.to_string() == noted(annotation::MAX_REPLICAS)
         && known.idle_ms.to_string() == noted(annotation::IDLE);
     if !same || known.verified == Some(known.generation) {
         return same;
@@ -384,8 +401,22 @@ fn is_there(known: &DeploymentView, wanted: &Value, digest: &str, copies: u32) -
         .is_some_and(|spec| same::holds(&wanted["spec"], spec))
 }
 
+/// Whether the namespace is being deleted, by somebody else.
+fn is_ending(fault: &Fault) -> bool {
+    let status = fault.status();
+    status.is_some_and(|status| status.message.contains("because it is being terminated"))
+}
+
+/// What is told as long as the namespace ends. It passes: afterwards it is missing, or there again.
+fn ending(workload: &Workload) -> WorkloadStatus {
+    let place = workload.function.namespace.workloads();
+    let message = format!("the namespace {place} is being deleted by somebody else");
+    WorkloadStatus::new(WorkloadPhase::Starting, Some(workload.revision()))
+        .with_failure(Failure::new("namespace_terminating", message))
+}
+
 /// Why the cluster takes no such object, where it is the object that it refuses, and not who asks.
-fn refusal(fault: &Fault) -> Option<Failure> {
+pub(super) fn refusal(fault: &Fault) -> Option<Failure> {
     let status = fault.status()?;
     match status.code {
         400 | 422 => {
@@ -397,8 +428,7 @@ fn refusal(fault: &Fault) -> Option<Failure> {
             // "User x cannot patch resource y" is a right that sless lacks, not a refused function.
             let lacks_right =
                 status.message.contains("cannot ") && status.message.contains("resource ");
-            let ending = status.message.contains("because it is being terminated");
-            (!lacks_right && !ending).then_some(found)
+            (!lacks_right && !is_ending(fault)).then_some(found)
         }
         _ => None,
     }

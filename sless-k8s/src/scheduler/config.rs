@@ -16,6 +16,11 @@ pub struct SchedulerConfig {
     /// How often it is looked which functions are idle, in milliseconds; zero for a process that leaves
     /// that to others.
     pub idle_check_ms: u64,
+    /// How often it is looked whether functions whose copies follow their calls have the right number, in
+    /// milliseconds; zero for a process that leaves that to others.
+    pub scale_check_ms: u64,
+    /// How long fewer copies must have been enough until some are taken away, in milliseconds.
+    pub scale_down_ms: u64,
     /// How long a pod's handler may take to be imported, in milliseconds.
     pub start_ms: u64,
     /// How long a pod that ends goes on as if nothing were, in milliseconds, rounded up to seconds: until
@@ -51,6 +56,11 @@ pub struct SchedulerConfig {
     /// Whether each function has an Ingress, for callers outside the cluster that do not go through
     /// sless: where sless itself has no address out there.
     pub ingress: Option<IngressConfig>,
+    /// Whether cron triggers are CronJobs of the cluster; where absent, the engine fires them.
+    pub cron_jobs: Option<CronJobConfig>,
+    /// Whether KEDA's HTTP add-on scales functions, where it is installed; where absent, or where it is
+    /// not there, sless does it.
+    pub keda: Option<KedaConfig>,
     /// Pods.
     pub pods: PodConfig,
     /// Who may talk with whom.
@@ -62,6 +72,8 @@ impl Default for SchedulerConfig {
         Self {
             idle_ms: 0,
             idle_check_ms: 500,
+            scale_check_ms: 1_000,
+            scale_down_ms: 60_000,
             start_ms: 30_000,
             notice_ms: 2_000,
             drain_ms: 30_000,
@@ -78,6 +90,8 @@ impl Default for SchedulerConfig {
             image_patience_ms: 60_000,
             services: true,
             ingress: None,
+            cron_jobs: None,
+            keda: None,
             pods: PodConfig::default(),
             network: NetworkConfig::default(),
         }
@@ -114,6 +128,57 @@ pub struct IngressConfig {
     pub tls_secret: Option<String>,
     /// Annotations, for the controller.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// Settings of CronJobs: each calls the URL of its function at its times.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CronJobConfig {
+    /// The image, which has `curl`.
+    pub image: String,
+    /// Where the pods reach sless, without a trailing `/`. It is in one of the namespaces of
+    /// [`NetworkConfig::callers`], or at one of the addresses of [`NetworkConfig::caller_cidrs`].
+    pub url: String,
+    /// The memory of a pod.
+    pub memory: Quantity,
+    /// The processor share of a pod.
+    pub cpu: Quantity,
+    /// How many ended runs are kept, of those that succeeded and of those that did not.
+    pub kept: u32,
+}
+
+impl Default for CronJobConfig {
+    fn default() -> Self {
+        Self {
+            image: "curlimages/curl:8.5.0".to_owned(),
+            url: "http://sless.sless-system.svc".to_owned(),
+            memory: quantity("32Mi"),
+            cpu: quantity("100m"),
+            kept: 1,
+        }
+    }
+}
+
+/// Settings of KEDA's HTTP add-on. Where its custom resource `HTTPScaledObject` is in the cluster when
+/// sless starts, functions that sleep, and those whose copies follow their calls, are scaled by it, and
+/// their calls go through its interceptor. The namespace of that has to be among
+/// [`NetworkConfig::callers`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KedaConfig {
+    /// Host and port of the interceptor.
+    pub interceptor: String,
+    /// What the host names end in by which it tells functions apart; they are in no DNS.
+    pub domain: String,
+}
+
+impl Default for KedaConfig {
+    fn default() -> Self {
+        Self {
+            interceptor: "keda-add-ons-http-interceptor-proxy.keda.svc:8080".to_owned(),
+            domain: "functions.sless.internal".to_owned(),
+        }
+    }
 }
 
 /// Settings of pods. They meet the *restricted* level of the Pod Security Standards whatever is set here.

@@ -31,15 +31,20 @@ const HOPELESS: [&str; 5] = [
     "config",
 ];
 
+/// The name of the one container of our pods.
+pub(super) const CONTAINER: &str = "function";
+/// Its name where the pod builds an image.
+pub(crate) const BUILD_CONTAINER: &str = "build";
+
 /// How often a container may end until it counts as one that cannot run.
 const RESTARTS: i32 = 2;
 
 /// Why a pod is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub(super) failure: Failure,
+pub(crate) struct Trouble {
+    pub(crate) failure: Failure,
     /// Whether it stays so as long as nobody changes anything.
-    pub(super) lasting: bool,
+    pub(crate) lasting: bool,
 }
 
 impl Trouble {
@@ -60,13 +65,13 @@ impl Trouble {
 
 /// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) exit_code: i32,
-    pub(super) out_of_memory: bool,
-    pub(super) started_at: Option<Timestamp>,
-    pub(super) finished_at: Option<Timestamp>,
+pub(crate) struct Ended {
+    pub(crate) exit_code: i32,
+    pub(crate) out_of_memory: bool,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) finished_at: Option<Timestamp>,
     /// What it said at its end.
-    pub(super) message: String,
+    pub(crate) message: String,
 }
 
 impl Ended {
@@ -88,7 +93,7 @@ impl Ended {
     }
 
     /// The end of the log, out of what Kubernetes took for it where the runtime said nothing.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         if let Some(said) = self.said() {
             return said["log_tail"].as_str().unwrap_or_default().to_owned();
         }
@@ -104,7 +109,7 @@ impl Ended {
     }
 
     /// Why it ended.
-    pub(super) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         if self.out_of_memory {
             let message = "it took more memory than its limit";
             return Failure::new(reason::OUT_OF_MEMORY, message).with_log(&self.log());
@@ -124,19 +129,20 @@ impl Ended {
 }
 
 /// The one container of our pods.
-pub(super) fn container(pod: &Pod) -> Option<&ContainerStatus> {
+pub(crate) fn container(pod: &Pod) -> Option<&ContainerStatus> {
     let all = pod.status.as_ref()?.container_statuses.as_ref()?;
-    all.iter().find(|container| container.name == "function")
+    all.iter()
+        .find(|container| [CONTAINER, BUILD_CONTAINER].contains(&&*container.name))
 }
 
 /// How the container ended, where it has ended now.
-pub(super) fn ended(pod: &Pod) -> Option<Ended> {
+pub(crate) fn ended(pod: &Pod) -> Option<Ended> {
     let state = container(pod)?.state.as_ref()?;
     state.terminated.as_ref().map(Ended::of)
 }
 
 /// Why a pod that should be ready is not.
-pub(super) fn of_pod(pod: &Pod) -> Option<Trouble> {
+pub(crate) fn of_pod(pod: &Pod) -> Option<Trouble> {
     let status = pod.status.as_ref()?;
     if status.reason.as_deref() == Some("Evicted") {
         return Some(Trouble::passing(
@@ -197,7 +203,7 @@ fn unscheduled(pod: &Pod) -> Option<Trouble> {
 }
 
 /// Why pods could not be made, out of what a controller says of it.
-pub(super) fn of_refusal(message: &str) -> Failure {
+pub(crate) fn of_refusal(message: &str) -> Failure {
     let word = if message.contains("exceeded quota") {
         reason::QUOTA
     } else if message.contains("forbidden") || message.contains("denied the request") {
@@ -216,7 +222,7 @@ fn sentence(text: Option<&str>) -> String {
 }
 
 /// The bindings' time as ours.
-pub(super) fn timestamp(time: &Time) -> Option<Timestamp> {
+pub(crate) fn timestamp(time: &Time) -> Option<Timestamp> {
     Timestamp::from_nanosecond(time.0.as_nanosecond()).ok()
 }
 

@@ -7,13 +7,16 @@ mod annotation;
 mod apply;
 mod cache;
 mod config;
-mod failure;
+mod cron;
+pub(crate) mod failure;
 mod invoke;
 mod jobs;
+mod keda;
 mod logs;
 mod manifest;
 mod namespace;
 mod same;
+mod scale;
 mod sleep;
 mod status;
 
@@ -23,9 +26,9 @@ use async_trait::async_trait;
 use k8s_openapi::NamespaceResourceScope;
 use kube::Api;
 use sless_core::{
-    ArtifactKind, ChangeStream, Ensured, Error, ErrorKind, FunctionId, Invoke, JobId, JobRun,
-    LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus, Scheduler,
-    SchedulerCapabilities, Workload, WorkloadStatus,
+    ArtifactKind, ChangeStream, CronScheduler, Ensured, Error, ErrorKind, FunctionId, Invoke,
+    JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
+    Scheduler, SchedulerCapabilities, Workload, WorkloadStatus,
 };
 use tokio::sync::watch;
 use tokio_util::{
@@ -33,10 +36,13 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-pub use self::config::{IngressConfig, NetworkConfig, PodConfig, SchedulerConfig};
+pub use self::config::{
+    CronJobConfig, IngressConfig, KedaConfig, NetworkConfig, PodConfig, SchedulerConfig,
+};
+pub(crate) use self::manifest::egress;
 use self::{
-    cache::{Cache, WATCHES, watch_all},
-    invoke::KubeInvoker,
+    cache::{Cache, Watched, watch_all},
+    invoke::{Endpoint, KubeInvoker},
 };
 use crate::{Cluster, error::BACKEND};
 
@@ -55,6 +61,8 @@ pub(crate) struct Inner {
     cluster: Cluster,
     config: Arc<SchedulerConfig>,
     cache: Arc<Cache>,
+    /// KEDA's, where it scales functions.
+    interceptor: Option<Arc<Endpoint>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -68,7 +76,24 @@ impl KubeScheduler {
         let config = Arc::new(cluster.config().scheduler.clone());
         let wait = Duration::from_millis(cluster.config().request_timeout_ms);
         let (ready, mut seen) = watch::channel(0);
+        let interceptor = match &config.keda {
+            Some(keda) if keda::is_there(&cluster).await? => {
+                Some(Arc::new(Endpoint::named(&keda.interceptor)))
+            }
+            Some(_) => {
+                tracing::warn!(
+                    "KEDA's HTTPScaledObject is not in this cluster: sless scales functions"
+                );
+                None
+            }
+            None => None,
+        };
+        let watched = Watched {
+            crons: config.cron_jobs.is_some(),
+            scaled: interceptor.is_some(),
+        };
         let inner = Arc::new(Inner {
+            interceptor,
             cache: Arc::new(Cache::default()),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -77,7 +102,8 @@ impl KubeScheduler {
         });
         let _stop = inner.stop.clone().drop_guard();
         let resync = Duration::from_secs(inner.config.resync_seconds.max(1));
-        let watching = watch_all(inner.cluster.client(), inner.cache.clone(), resync, ready);
+        let (client, cache) = (inner.cluster.client(), inner.cache.clone());
+        let watching = watch_all(client, cache, resync, watched, ready);
         let stop = inner.stop.clone();
         inner
             .tasks
@@ -90,7 +116,15 @@ impl KubeScheduler {
                 .tasks
                 .spawn(async move { stop.run_until_cancelled(sleeping).await });
         }
-        let all = seen.wait_for(|seen| *seen == WATCHES);
+        if inner.config.scale_check_ms > 0 {
+            let every = Duration::from_millis(inner.config.scale_check_ms);
+            let scaling = scale::keep_scale(Arc::downgrade(&inner), every);
+            let stop = inner.stop.clone();
+            inner
+                .tasks
+                .spawn(async move { stop.run_until_cancelled(scaling).await });
+        }
+        let all = seen.wait_for(|seen| *seen == watched.count());
         match tokio::time::timeout(wait, all).await {
             Ok(Ok(_)) => {}
             _ => {
@@ -101,6 +135,13 @@ impl KubeScheduler {
             }
         }
         Ok(Self { inner, _stop })
+    }
+
+    /// What fires cron triggers, where the settings ask for CronJobs
+    /// ([`SchedulerConfig::cron_jobs`]); else the engine does.
+    pub fn cron(self: &Arc<Self>) -> Option<Arc<dyn CronScheduler>> {
+        let asked = self.inner.config.cron_jobs.is_some();
+        asked.then(|| self.clone() as Arc<dyn CronScheduler>)
     }
 
     /// Ends the watches. What runs in the cluster runs on.
@@ -133,6 +174,7 @@ impl Scheduler for KubeScheduler {
         SchedulerCapabilities::new([ArtifactKind::Image])
             .with_sleeps()
             .with_replicas()
+            .with_scaling()
     }
 
     async fn apply(&self, workload: &Workload) -> Result<WorkloadStatus> {

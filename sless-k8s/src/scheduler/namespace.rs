@@ -5,11 +5,12 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use serde_json::Value;
 use sless_core::{Ensured, Namespace};
 
 use super::{
     Inner,
-    manifest::{self, POLICY},
+    manifest::{self, CRON_POLICY, POLICY},
     same,
 };
 use crate::{error::Fault, namespaces};
@@ -27,17 +28,29 @@ impl Inner {
         if !self.config.network.policies {
             return Ok(());
         }
-        let policy = manifest::policy(&self.config.network, namespace);
-        let known = self.cache.policy(namespace.workloads().as_str());
+        let network = &self.config.network;
+        let policy = manifest::policy(network, namespace);
+        self.ensure_policy(namespace, POLICY, &policy).await?;
+        if self.config.cron_jobs.is_some() {
+            let policy = manifest::cron_policy(network, namespace);
+            self.ensure_policy(namespace, CRON_POLICY, &policy).await?;
+        }
+        Ok(())
+    }
+
+    async fn ensure_policy(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        policy: &Value,
+    ) -> Result<(), Fault> {
+        let known = self.cache.policy(namespace.workloads().as_str(), name);
         if known.is_some_and(|known| same::holds(&policy["spec"], &known["spec"])) {
             return Ok(());
         }
         let api: Api<NetworkPolicy> = self.api(namespace);
-        let (params, patch) = (self.apply_params(), Patch::Apply(&policy));
-        let object = self
-            .cluster
-            .call(api.patch(POLICY, &params, &patch))
-            .await?;
+        let (params, patch) = (self.apply_params(), Patch::Apply(policy));
+        let object = self.cluster.call(api.patch(name, &params, &patch)).await?;
         self.cache.put_policy(&object);
         Ok(())
     }

@@ -7,6 +7,8 @@ use serde_json::Value;
 /// writes `1000m` as `1`.
 pub(super) fn holds(wanted: &Value, there: &Value) -> bool {
     match (wanted, there) {
+        // Nothing is said of it.
+        (Value::Null, _) => true,
         (Value::Object(wanted), Value::Object(there)) => wanted.iter().all(|(name, value)| {
             match there.get(name) {
                 Some(found) => holds(value, found),
@@ -24,6 +26,12 @@ pub(super) fn holds(wanted: &Value, there: &Value) -> bool {
         (Value::String(one), Value::String(other)) => one == other || same_amount(one, other),
         (wanted, there) => wanted == there,
     }
+}
+
+/// The same for a child of a function: its labels, annotations and spec.
+pub(super) fn child_holds(wanted: &Value, there: &Value) -> bool {
+    let held = |part: &str| holds(&wanted["metadata"][part], &there["metadata"][part]);
+    holds(&wanted["spec"], &there["spec"]) && held("labels") && held("annotations")
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -48,6 +56,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_a_child_does_not_say_may_be_as_it_is() {
+        let wanted = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}});
+        let there = json!({"metadata": {"labels": {"a": "b"}, "annotations": {}}, "spec": {"x": 1, "y": 2}});
+        assert!(child_holds(&wanted, &there));
+        let other =
+            json!({"metadata": {"labels": {"a": "c"}, "annotations": {}}, "spec": {"x": 1}});
+        assert!(!child_holds(&wanted, &other));
+    }
 
     #[test]
     fn more_may_be_there_and_less_may_not() {

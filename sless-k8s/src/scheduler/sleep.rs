@@ -16,11 +16,11 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use sless_core::{Failure, Result, WorkloadPhase, reason};
+use sless_core::{Digest, Failure, Result, WorkloadPhase, reason};
 
 use super::{
     Inner, annotation,
-    cache::{DeploymentView, FunctionEntry, View},
+    cache::{DeploymentView, FunctionEntry, PodView, View},
     status,
 };
 use crate::{error::Fault, names};
@@ -34,10 +34,17 @@ const WAKE_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a pod says of itself.
 #[derive(Deserialize)]
-struct Activity {
+pub(super) struct Activity {
     in_flight: usize,
     queued: usize,
     idle_ms: u64,
+}
+
+impl Activity {
+    /// Calls under way and waiting.
+    pub(super) const fn calls(&self) -> usize {
+        self.in_flight + self.queued
+    }
 }
 
 impl Inner {
@@ -69,7 +76,10 @@ impl Inner {
                 return;
             }
             if deployment.asleep() {
-                if let Err(error) = self.scale(entry, deployment, deployment.replicas).await {
+                if let Err(error) = self
+                    .scale(entry, deployment, deployment.replicas, deployment.revision)
+                    .await
+                {
                     tracing::warn!(function = %entry.function, error = %error.chain(), "it could not be woken");
                     let failure =
                         Failure::new(reason::BACKEND_UNAVAILABLE, error.message().to_owned());
@@ -120,17 +130,18 @@ impl Inner {
     }
 
     /// Asks for so many copies, unless the Deployment has changed meanwhile; what it is now is looked at
-    /// again by the caller.
-    async fn scale(
+    /// again by the caller. `proven` is the revision that is noted as one that was ready.
+    pub(super) async fn scale(
         &self,
         entry: &FunctionEntry,
         deployment: &DeploymentView,
         copies: u32,
+        proven: Option<Digest>,
     ) -> Result<()> {
         let function = &entry.function;
         let api: Api<Deployment> = self.api(&function.namespace);
         let name = names::function(function);
-        let proven = deployment.revision.map(|revision| revision.to_string());
+        let proven = proven.map(|revision| revision.to_string());
         let patch = json!({
             "metadata": {
                 "resourceVersion": deployment.resource_version,
@@ -159,11 +170,23 @@ impl Inner {
         Ok(())
     }
 
+    /// What a pod says that it is at; `None` where it does not answer in time.
+    pub(super) async fn activity(&self, pod: &PodView) -> Option<Activity> {
+        let endpoint = pod.endpoint.as_ref()?;
+        let said = endpoint
+            .ask(&self.config, "/_sless/activity", PROBE_WAIT)
+            .await?;
+        serde_json::from_slice(&said).ok()
+    }
+
     /// Puts a function to sleep if it is idle.
     async fn put_to_sleep(&self, entry: &FunctionEntry) -> Result<(), Fault> {
         let view = entry.view();
         let Some(deployment) = view.deployment.as_ref().filter(|deployment| {
-            deployment.idle_ms > 0 && deployment.replicas > 0 && !deployment.asleep()
+            deployment.idle_ms > 0
+                && deployment.replicas > 0
+                && !deployment.asleep()
+                && !self.leaves_to_keda(deployment)
         }) else {
             return Ok(());
         };
@@ -177,13 +200,7 @@ impl Inner {
             .pods
             .iter()
             .filter(|pod| !pod.deleting)
-            .map(|pod| async {
-                let endpoint = pod.endpoint.as_ref()?;
-                let said = endpoint
-                    .ask(&self.config, "/_sless/activity", PROBE_WAIT)
-                    .await?;
-                serde_json::from_slice::<Activity>(&said).ok()
-            });
+            .map(|pod| self.activity(pod));
         // One that does not answer may be at a call.
         let Some(said) = join_all(asked)
             .await
@@ -192,7 +209,7 @@ impl Inner {
         else {
             return Ok(());
         };
-        if said.iter().any(|pod| pod.in_flight + pod.queued > 0) {
+        if said.iter().any(|pod| pod.calls() > 0) {
             return Ok(());
         }
         let least = said.iter().map(|pod| pod.idle_ms).min().unwrap_or_default();
@@ -206,7 +223,8 @@ impl Inner {
             return Ok(());
         }
         // A call that came in between wakes it again, or is finished while the pod ends.
-        self.scale(entry, deployment, 0).await?;
+        self.scale(entry, deployment, 0, deployment.revision)
+            .await?;
         Ok(())
     }
 }

@@ -60,6 +60,7 @@ fn full() -> Vec<Object> {
             s3_key: Some("contexts/a".to_owned()),
             code_sha256: Some(digest),
             replicas: Some(0),
+            max_replicas: Some(1000),
             timeout_seconds: 3600,
             memory: Some("1.5Gi".parse().expect("a quantity")),
             cpu: Some("500m".parse().expect("a quantity")),

@@ -91,6 +91,13 @@ impl Plane {
         self.script("compact", &[]);
     }
 
+    /// Adds the controllers and the scheduler of Kubernetes, and simulated nodes on which pods become ready.
+    pub(crate) fn with_nodes(self, nodes: usize) -> Self {
+        self.script("controllers", &[]);
+        self.script("simulate", &[&nodes.to_string()]);
+        self
+    }
+
     /// Stops it, and removes its state.
     pub(crate) fn down(&self) {
         self.script("down", &[]);

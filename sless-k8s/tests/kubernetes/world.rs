@@ -177,6 +177,7 @@ pub(crate) async fn workload_of(
         entrypoint: Entrypoint::default(),
         env: Default::default(),
         replicas: 1,
+        max_replicas: 1,
         timeout: Duration::from_secs(30),
         memory: None,
         cpu: None,

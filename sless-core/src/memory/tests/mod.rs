@@ -47,6 +47,7 @@ pub(crate) fn workload(replicas: u32, concurrency: u32) -> Workload {
         entrypoint: Entrypoint::default(),
         env: BTreeMap::new(),
         replicas,
+        max_replicas: replicas,
         timeout: 60 * SECOND,
         memory: None,
         cpu: None,

@@ -356,3 +356,16 @@ async fn a_delete_goes_on_past_what_is_gone_and_what_conflicts() {
     let gone = world.sless.backends().catalog.get(&function.key()).await;
     assert!(gone.expect_err("gone").is_not_found());
 }
+
+#[tokio::test]
+async fn copies_by_load_are_refused_where_the_scheduler_makes_none() {
+    let world = world();
+    let mut deploy = super::deploy("hello", "main.echo", "code");
+    deploy.spec.max_replicas = Some(3);
+    let refused = world.sless.deploy(deploy).await.expect_err("not here");
+    assert_eq!(refused.reason(), "scaling_unsupported");
+    let mut deploy = super::deploy("hello", "main.echo", "code");
+    // No more than are wanted anyway.
+    (deploy.spec.replicas, deploy.spec.max_replicas) = (Some(2), Some(1));
+    world.sless.deploy(deploy).await.expect("deployed");
+}

@@ -1,5 +1,6 @@
 //! The engine on backends in memory, on a virtual clock.
 
+mod cron_scheduler;
 mod events;
 mod functions;
 mod jobs;

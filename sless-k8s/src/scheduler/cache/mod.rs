@@ -3,6 +3,7 @@
 //! Reads are answered from here, so that a call and a look at rest cost no request. What this process
 //! writes is put in at once; a watch that lags behind does not take it back.
 
+mod cron;
 mod entry;
 mod view;
 mod watch;
@@ -23,11 +24,16 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use sless_core::{Changes, FunctionId, JobId, Kind, ObjectKey, Uid};
 
+use cron::Crons;
 pub(super) use entry::{FunctionEntry, JobEntry};
 pub(super) use view::{DeploymentView, PodView, RunView, View};
-pub(super) use watch::{WATCHES, watch_all};
+pub(super) use watch::{Watched, watch_all};
 
-use super::manifest::POLICY;
+use super::{
+    keda::HttpScaledObject,
+    manifest::{self, POLICIES},
+    same,
+};
 use crate::labels;
 
 /// Functions and jobs by uid.
@@ -35,8 +41,9 @@ use crate::labels;
 pub(super) struct Cache {
     functions: RwLock<HashMap<Uid, Arc<FunctionEntry>>>,
     jobs: RwLock<HashMap<Uid, Arc<JobEntry>>>,
-    /// The policy of each namespace of workloads.
-    policies: Mutex<HashMap<String, Arc<Value>>>,
+    crons: Crons,
+    /// Our policies in each namespace of workloads.
+    policies: Mutex<HashMap<Place, Arc<Value>>>,
     pub(super) changes: Changes,
 }
 
@@ -92,11 +99,12 @@ impl Cache {
         all.get(uid).cloned()
     }
 
-    pub(super) fn policy(&self, namespace: &str) -> Option<Arc<Value>> {
-        self.policies().get(namespace).cloned()
+    pub(super) fn policy(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let place = (namespace.to_owned(), name.to_owned());
+        self.policies().get(&place).cloned()
     }
 
-    fn policies(&self) -> MutexGuard<'_, HashMap<String, Arc<Value>>> {
+    fn policies(&self) -> MutexGuard<'_, HashMap<Place, Arc<Value>>> {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,15 +200,34 @@ impl Cache {
         self.change(id, |view| view.service.take().is_some());
     }
 
-    pub(super) fn put_service(&self, object: &Service) {
+    /// Forgets what KEDA scales by.
+    pub(super) fn forget_scaled(&self, id: &FunctionId) {
+        self.change(id, |view| view.scaled.take().is_some());
+    }
+
+    pub(super) fn put_scaled(&self, object: &HttpScaledObject) {
         let Some((key, uid)) = labels::owner(object.labels()) else {
             return;
         };
         self.change(&function_of(key, uid), |view| {
             let new = view::child(object);
-            let same = view.service.as_deref() == Some(&new);
-            view.service = Some(Arc::new(new));
+            let same = view.scaled.as_deref() == Some(&new);
+            view.scaled = Some(Arc::new(new));
             !same
+        });
+    }
+
+    pub(super) fn put_service(&self, object: &Service) {
+        let Some((key, uid)) = labels::owner(object.labels()) else {
+            return;
+        };
+        let function = function_of(key, uid);
+        // It depends on the function's name alone, so it need not be remembered.
+        let wanted = manifest::service(&function);
+        let right = same::child_holds(&wanted, &view::child(object));
+        self.change(&function, |view| {
+            let before = view.service.replace(right);
+            before != Some(right)
         });
     }
 
@@ -217,13 +244,13 @@ impl Cache {
     }
 
     pub(super) fn put_policy(&self, object: &NetworkPolicy) {
-        let (namespace, name) = place(object);
-        if name != POLICY {
+        let place = place(object);
+        if !POLICIES.contains(&&*place.1) {
             return;
         }
         let value =
             serde_json::json!({"metadata": {"labels": object.labels()}, "spec": object.spec});
-        self.policies().insert(namespace, Arc::new(value));
+        self.policies().insert(place, Arc::new(value));
     }
 
     pub(super) fn put_job(&self, object: &Job, written: bool) {
@@ -263,6 +290,10 @@ impl Cache {
         let Some((key, uid)) = labels::owner(object.labels()) else {
             return;
         };
+        // Builds and calls by the clock have pods, too; nobody calls those.
+        if !is_of_runtime(object) {
+            return;
+        }
         match key.kind {
             Kind::Function => self.change(&function_of(key, uid), |view| {
                 let name = object.name_any();
@@ -352,6 +383,14 @@ impl Cache {
         }
     }
 
+    fn retain_scaled(&self, seen: &HashSet<Uid>) {
+        for entry in self.functions() {
+            if !seen.contains(&entry.function.uid) {
+                self.forget_scaled(&entry.function);
+            }
+        }
+    }
+
     fn retain_ingresses(&self, seen: &HashSet<Uid>) {
         for entry in self.functions() {
             if !seen.contains(&entry.function.uid) {
@@ -393,6 +432,14 @@ impl Cache {
         let all = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
         all.values().cloned().collect()
     }
+}
+
+/// Whether a pod runs the runtime, and so a function or a job.
+fn is_of_runtime(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers
+        .into_iter()
+        .any(|container| container.name == super::failure::CONTAINER)
 }
 
 /// Whether what was written then, if ever, is older than a listing.

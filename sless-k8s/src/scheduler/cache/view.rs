@@ -19,8 +19,11 @@ use crate::scheduler::{
 #[derive(Clone, Debug, Default)]
 pub(in crate::scheduler) struct View {
     pub(in crate::scheduler) deployment: Option<Arc<DeploymentView>>,
-    pub(in crate::scheduler) service: Option<Arc<Value>>,
+    /// Whether there is a Service, and it is as it should be.
+    pub(in crate::scheduler) service: Option<bool>,
     pub(in crate::scheduler) ingress: Option<Arc<Value>>,
+    /// What KEDA scales it by.
+    pub(in crate::scheduler) scaled: Option<Arc<Value>>,
     pub(in crate::scheduler) pods: Vec<Arc<PodView>>,
     /// A revision that the cluster refused to take, and why.
     pub(in crate::scheduler) refused: Option<(Digest, Failure)>,
@@ -35,6 +38,7 @@ impl View {
         self.deployment.is_none()
             && self.service.is_none()
             && self.ingress.is_none()
+            && self.scaled.is_none()
             && self.pods.is_empty()
             && self.refused.is_none()
     }
@@ -59,6 +63,10 @@ pub(in crate::scheduler) struct DeploymentView {
     /// How many copies are wanted; `spec_replicas` is 0 where it sleeps.
     pub(in crate::scheduler) replicas: u32,
     pub(in crate::scheduler) spec_replicas: u32,
+    /// How many copies there may be at most.
+    pub(in crate::scheduler) max_replicas: u32,
+    /// Calls at once in one copy.
+    pub(in crate::scheduler) concurrency: u32,
     pub(in crate::scheduler) idle_ms: u64,
     pub(in crate::scheduler) proven: Option<Digest>,
     pub(in crate::scheduler) restarted_at: Option<Timestamp>,
@@ -98,6 +106,7 @@ impl DeploymentView {
         let overdue = condition("Progressing", "False").is_some_and(|condition| {
             condition.reason.as_deref() == Some("ProgressDeadlineExceeded")
         });
+        let wanted = annotation::read(notes, annotation::REPLICAS).unwrap_or(1);
         let replicas = spec.and_then(|spec| spec.replicas).unwrap_or(1);
         Self {
             resource_version: object.resource_version().unwrap_or_default(),
@@ -106,7 +115,9 @@ impl DeploymentView {
             revision: annotation::read(notes, annotation::REVISION),
             function_generation: annotation::read(notes, annotation::GENERATION)
                 .unwrap_or_default(),
-            replicas: annotation::read(notes, annotation::REPLICAS).unwrap_or(1),
+            replicas: wanted,
+            max_replicas: annotation::read(notes, annotation::MAX_REPLICAS).unwrap_or(wanted),
+            concurrency: annotation::read(notes, annotation::CONCURRENCY).unwrap_or(1),
             spec_replicas: u32::try_from(replicas).unwrap_or_default(),
             idle_ms: annotation::read(notes, annotation::IDLE).unwrap_or_default(),
             proven: annotation::read(notes, annotation::PROVEN),
@@ -118,6 +129,11 @@ impl DeploymentView {
             written: before.and_then(|before| before.written),
             uid,
         }
+    }
+
+    /// Whether the number of its copies follows its calls.
+    pub(in crate::scheduler) const fn scales(&self) -> bool {
+        self.replicas > 0 && self.max_replicas > self.replicas
     }
 
     /// Whether it sleeps: copies are wanted, and none is asked for.
@@ -160,7 +176,7 @@ pub(in crate::scheduler) struct PodView {
 impl PartialEq for PodView {
     fn eq(&self, other: &Self) -> bool {
         let parts = |pod: &Self| {
-            let address = pod.endpoint.as_ref().map(|endpoint| endpoint.address());
+            let address = pod.endpoint.as_ref().and_then(|endpoint| endpoint.ip());
             (
                 pod.ready,
                 pod.deleting,
@@ -195,7 +211,7 @@ impl PodView {
         let same = before
             .filter(|before| before.uid == uid && before.restarts == restarts)
             .and_then(|before| before.endpoint.clone())
-            .filter(|endpoint| Some(endpoint.address().ip()) == ip);
+            .filter(|endpoint| endpoint.ip() == ip);
         let endpoint = same.or_else(|| ip.map(|ip| Arc::new(Endpoint::new(ip))));
         if let (true, Some(endpoint)) = (ready, &endpoint) {
             // From now on it is for Kubernetes to say.

@@ -8,12 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt as _, future::join_all};
+use futures::{
+    StreamExt as _,
+    future::{BoxFuture, join_all},
+};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         apps::v1::Deployment,
-        batch::v1::Job,
+        batch::v1::{CronJob, Job},
         core::v1::{Pod, Service},
         networking::v1::{Ingress, NetworkPolicy},
     },
@@ -27,7 +30,10 @@ use sless_core::{JobId, ObjectKey, Uid};
 use tokio::sync::watch;
 
 use super::{Cache, function_of, place};
-use crate::{labels, scheduler::manifest::POLICY};
+use crate::{
+    labels,
+    scheduler::{keda::HttpScaledObject, manifest::POLICIES},
+};
 
 /// An object that a cache keeps.
 trait Kept:
@@ -47,15 +53,32 @@ trait Kept:
     fn retain(cache: &Cache, seen: &HashSet<Self::Mark>, since: Instant);
 }
 
+/// What is watched beside what always is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::scheduler) struct Watched {
+    /// CronJobs.
+    pub(in crate::scheduler) crons: bool,
+    /// What KEDA scales by.
+    pub(in crate::scheduler) scaled: bool,
+}
+
+impl Watched {
+    /// How many watches there are.
+    pub(in crate::scheduler) const fn count(self) -> usize {
+        6 + self.crons as usize + self.scaled as usize
+    }
+}
+
 /// Watches everything, until it is dropped. `ready` counts the watches that have seen all there was.
 pub(in crate::scheduler) async fn watch_all(
     client: Client,
     cache: Arc<Cache>,
     resync: Duration,
+    watched: Watched,
     ready: watch::Sender<usize>,
 ) {
     let ready = &ready;
-    let all: [futures::future::BoxFuture<'_, ()>; WATCHES] = [
+    let mut all: Vec<BoxFuture<'_, ()>> = vec![
         Box::pin(watch_one::<Deployment>(&client, &cache, resync, ready)),
         Box::pin(watch_one::<Pod>(&client, &cache, resync, ready)),
         Box::pin(watch_one::<Job>(&client, &cache, resync, ready)),
@@ -63,11 +86,17 @@ pub(in crate::scheduler) async fn watch_all(
         Box::pin(watch_one::<Ingress>(&client, &cache, resync, ready)),
         Box::pin(watch_one::<NetworkPolicy>(&client, &cache, resync, ready)),
     ];
+    if watched.crons {
+        all.push(Box::pin(watch_one::<CronJob>(
+            &client, &cache, resync, ready,
+        )));
+    }
+    if watched.scaled {
+        let scaled = watch_one::<HttpScaledObject>(&client, &cache, resync, ready);
+        all.push(Box::pin(scaled));
+    }
     join_all(all).await;
 }
-
-/// How many kinds are watched.
-pub(in crate::scheduler) const WATCHES: usize = 6;
 
 async fn watch_one<K: Kept>(
     client: &Client,
@@ -193,6 +222,50 @@ impl Kept for Ingress {
     }
 }
 
+impl Kept for HttpScaledObject {
+    type Mark = Uid;
+
+    fn mark(&self) -> Option<Uid> {
+        owner(self).map(|(_, uid)| uid)
+    }
+
+    fn put(&self, cache: &Cache) {
+        cache.put_scaled(self);
+    }
+
+    fn remove(&self, cache: &Cache) {
+        if let Some((key, uid)) = owner(self) {
+            cache.forget_scaled(&function_of(key, uid));
+        }
+    }
+
+    fn retain(cache: &Cache, seen: &HashSet<Uid>, _since: Instant) {
+        cache.retain_scaled(seen);
+    }
+}
+
+impl Kept for CronJob {
+    type Mark = Uid;
+
+    fn mark(&self) -> Option<Uid> {
+        owner(self).map(|(_, uid)| uid)
+    }
+
+    fn put(&self, cache: &Cache) {
+        cache.put_cron(self);
+    }
+
+    fn remove(&self, cache: &Cache) {
+        if let Some((_, uid)) = owner(self) {
+            cache.forget_cron(&uid);
+        }
+    }
+
+    fn retain(cache: &Cache, seen: &HashSet<Uid>, _since: Instant) {
+        cache.retain_crons(seen);
+    }
+}
+
 impl Kept for Pod {
     type Mark = String;
 
@@ -249,11 +322,11 @@ impl Kept for Job {
 }
 
 impl Kept for NetworkPolicy {
-    type Mark = String;
+    type Mark = (String, String);
 
-    fn mark(&self) -> Option<String> {
-        let (namespace, name) = place(self);
-        (name == POLICY).then_some(namespace)
+    fn mark(&self) -> Option<Self::Mark> {
+        let place = place(self);
+        POLICIES.contains(&&*place.1).then_some(place)
     }
 
     fn put(&self, cache: &Cache) {
@@ -261,14 +334,12 @@ impl Kept for NetworkPolicy {
     }
 
     fn remove(&self, cache: &Cache) {
-        if let Some(namespace) = self.mark() {
-            cache.policies().remove(&namespace);
+        if let Some(place) = self.mark() {
+            cache.policies().remove(&place);
         }
     }
 
-    fn retain(cache: &Cache, seen: &HashSet<String>, _since: Instant) {
-        cache
-            .policies()
-            .retain(|namespace, _| seen.contains(namespace));
+    fn retain(cache: &Cache, seen: &HashSet<Self::Mark>, _since: Instant) {
+        cache.policies().retain(|place, _| seen.contains(place));
     }
 }

@@ -14,7 +14,7 @@ use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use sless_core::Body;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::Notify};
 
 use crate::{SchedulerConfig, scheduler::manifest::PORT_NUMBER};
 
@@ -26,12 +26,21 @@ const ANSWER_BYTES: usize = 64 << 10;
 /// A connection that takes one request at a time.
 pub(super) type Sender = http1::SendRequest<Body>;
 
+#[derive(Debug)]
+enum Address {
+    Pod(SocketAddr),
+    /// Host and port.
+    Named(Box<str>),
+}
+
 /// A pod's address and what is known of it.
 #[derive(Debug)]
 pub(in crate::scheduler) struct Endpoint {
-    address: SocketAddr,
+    address: Address,
     idle: Mutex<Vec<(Sender, Instant)>>,
     in_flight: AtomicUsize,
+    /// Tells one who waits that a call has ended.
+    pub(super) freed: Notify,
     /// Whether it said itself that it is ready, before Kubernetes did.
     proven: AtomicBool,
     avoid_until: Mutex<Option<Instant>>,
@@ -47,17 +56,31 @@ pub(super) enum Unanswered {
 
 impl Endpoint {
     pub(in crate::scheduler) fn new(ip: IpAddr) -> Self {
+        Self::at(Address::Pod(SocketAddr::new(ip, PORT_NUMBER)))
+    }
+
+    /// What is at this host and port.
+    pub(in crate::scheduler) fn named(address: &str) -> Self {
+        Self::at(Address::Named(address.into()))
+    }
+
+    fn at(address: Address) -> Self {
         Self {
-            address: SocketAddr::new(ip, PORT_NUMBER),
+            address,
             idle: Mutex::default(),
             in_flight: AtomicUsize::new(0),
+            freed: Notify::new(),
             proven: AtomicBool::new(false),
             avoid_until: Mutex::default(),
         }
     }
 
-    pub(in crate::scheduler) const fn address(&self) -> SocketAddr {
-        self.address
+    /// The address of a pod.
+    pub(in crate::scheduler) const fn ip(&self) -> Option<IpAddr> {
+        match &self.address {
+            Address::Pod(address) => Some(address.ip()),
+            Address::Named(_) => None,
+        }
     }
 
     pub(in crate::scheduler) fn is_proven(&self) -> bool {
@@ -92,6 +115,15 @@ impl Endpoint {
     pub(super) fn hold(self: &Arc<Self>) -> Hold {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Hold(self.clone())
+    }
+
+    /// The same, unless so many go on here already.
+    pub(super) fn hold_below(self: &Arc<Self>, limit: usize) -> Option<Hold> {
+        let more = |count: usize| (count < limit).then_some(count + 1);
+        self.in_flight
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, more)
+            .ok()
+            .map(|_| Hold(self.clone()))
     }
 
     /// Sends a request on an idle connection, or on a new one.
@@ -156,7 +188,13 @@ impl Endpoint {
         config: &SchedulerConfig,
     ) -> Result<Sender, Box<dyn std::error::Error + Send + Sync>> {
         let wait = Duration::from_millis(config.connect_ms);
-        let stream = tokio::time::timeout(wait, TcpStream::connect(self.address)).await??;
+        let connected = async {
+            match &self.address {
+                Address::Pod(address) => TcpStream::connect(address).await,
+                Address::Named(address) => TcpStream::connect(&**address).await,
+            }
+        };
+        let stream = tokio::time::timeout(wait, connected).await??;
         stream.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // It ends with its sender, or when the pod closes it.
@@ -197,6 +235,7 @@ pub(super) struct Hold(pub(super) Arc<Endpoint>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.0.freed.notify_one();
     }
 }

@@ -25,16 +25,17 @@ use tokio::time::Instant;
 pub(super) use self::endpoint::Endpoint;
 use self::{
     answer::{Counted, Held, late},
-    endpoint::Unanswered,
+    endpoint::{Hold, Unanswered},
 };
 use super::{
     Inner,
     cache::{FunctionEntry, View},
-    not_found, status,
+    manifest, not_found, status,
 };
 use crate::error::BACKEND;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-sless-request-id");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const TIMEOUT_MS: HeaderName = HeaderName::from_static("x-sless-timeout-ms");
 
 /// How much longer than the call's time the runtime's own word on it is waited for.
@@ -79,8 +80,9 @@ impl Invoke for KubeInvoker {
         let counted = Counted::new(&entry.in_flight);
         let mut request = prepared(request, context)?;
         loop {
-            let endpoint = self.inner.endpoint(&entry, deadline).await?;
-            let hold = endpoint.hold();
+            let hold = self.inner.endpoint(&entry, deadline).await?;
+            let endpoint = hold.0.clone();
+            self.inner.address(&entry, &mut request)?;
             let left = deadline.saturating_duration_since(Instant::now());
             let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
             request.headers_mut().insert(TIMEOUT_MS, left_ms.into());
@@ -143,33 +145,70 @@ fn prepared(request: Request<Body>, context: &CallContext) -> Result<Request<Bod
 }
 
 impl Inner {
-    /// A pod that takes a call, waited for and woken where it must be.
+    /// Names the function to KEDA's interceptor, which tells it by the host.
+    fn address(&self, entry: &FunctionEntry, request: &mut Request<Body>) -> Result<()> {
+        let (Some(config), Some(_)) = (&self.config.keda, &self.interceptor) else {
+            return Ok(());
+        };
+        let view = entry.view();
+        let deployment = view.deployment.as_ref();
+        if !deployment.is_some_and(|deployment| self.leaves_to_keda(deployment)) {
+            return Ok(());
+        }
+        let host = HeaderValue::try_from(manifest::host(config, &entry.function));
+        let host = host.map_err(|source| {
+            Error::invalid("the setting keda.domain is no part of a host name").with_source(source)
+        })?;
+        let headers = request.headers_mut();
+        if let Some(before) = headers.insert(HOST, host) {
+            headers.entry(FORWARDED_HOST).or_insert(before);
+        }
+        Ok(())
+    }
+
+    /// A place for a call in a pod, waited for and woken where it must be.
+    ///
+    /// Calls that waited for a pod to come up are more than it may take at once. They go on as it has
+    /// room, and those that come meanwhile go behind them.
     async fn endpoint(
         self: &Arc<Self>,
         entry: &Arc<FunctionEntry>,
         deadline: Instant,
-    ) -> Result<Arc<Endpoint>> {
-        match way(entry, &entry.view()) {
-            Way::To(endpoint) => return Ok(endpoint),
+    ) -> Result<Hold> {
+        match self.way(entry, &entry.view()) {
+            Way::To(endpoint) if entry.waiting.load(Ordering::Acquire) == 0 => {
+                return Ok(endpoint.hold());
+            }
             Way::Refuse(error) => return Err(error),
-            Way::Pause | Way::Wake => {}
+            Way::To(_) | Way::Pause | Way::Wake => {}
         }
         let _waiting = self.place(entry)?;
         let mut view = entry.watch();
         loop {
             let now = view.borrow_and_update().clone();
-            match way(entry, &now) {
-                Way::To(endpoint) => return Ok(endpoint),
+            let mut full = None;
+            match self.way(entry, &now) {
+                Way::To(endpoint) => match endpoint.hold_below(self.room(&now)) {
+                    Some(hold) => return Ok(hold),
+                    None => full = Some(endpoint),
+                },
                 Way::Refuse(error) => return Err(error),
                 Way::Pause => {}
                 Way::Wake => self.wake(entry),
             }
+            let freed = async {
+                match &full {
+                    Some(endpoint) => endpoint.freed.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
             // The pause is for pods that were left alone for a moment; nobody tells when that is over.
             let pause = tokio::time::sleep(Duration::from_millis(250));
             tokio::select! {
                 changed = view.changed() => if changed.is_err() {
                     return Err(not_found(&entry.function));
                 },
+                () = freed => {}
                 () = pause => {}
                 () = tokio::time::sleep_until(deadline) => {
                     let message = "the function was not up in time";
@@ -178,6 +217,32 @@ impl Inner {
                         .at(BACKEND));
                 }
             }
+        }
+    }
+
+    /// Calls that one pod takes at once, those included that wait in it.
+    fn room(&self, view: &View) -> usize {
+        let deployment = view.deployment.as_ref();
+        let at_once = deployment.map_or(1, |deployment| deployment.concurrency);
+        self.config
+            .queue_length
+            .saturating_add(usize::try_from(at_once).unwrap_or(usize::MAX))
+    }
+
+    /// Which way a call goes now.
+    fn way(&self, entry: &FunctionEntry, view: &View) -> Way {
+        let deployment = view.deployment.as_ref();
+        let by_keda = deployment.filter(|deployment| self.leaves_to_keda(deployment));
+        match (&self.interceptor, by_keda) {
+            // It knows what is up, and wakes what is not.
+            (Some(interceptor), Some(_)) => match status::of(view) {
+                status if status.phase == WorkloadPhase::Failed && status.serving.is_none() => {
+                    way(entry, view)
+                }
+                _ if interceptor.load().0 => Way::Pause,
+                _ => Way::To(interceptor.clone()),
+            },
+            _ => way(entry, view),
         }
     }
 
@@ -206,7 +271,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Which way a call goes now.
+/// Which way a call goes now, by what the pods are.
 fn way(entry: &FunctionEntry, view: &View) -> Way {
     let Some(deployment) = &view.deployment else {
         return match &view.refused {

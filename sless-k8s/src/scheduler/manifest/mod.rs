@@ -1,16 +1,21 @@
 //! What is wanted, as objects of Kubernetes. Pure functions: the same input gives the same object.
 
+mod cron;
 mod job;
 mod network;
 mod pod;
+mod scaled;
 mod workload;
 
 use serde_json::Value;
 use sless_core::Digest;
 
+pub(super) use cron::{cron_job, cron_policy};
 pub(super) use job::{EVENT_INLINE_BYTES, event_config_map, job};
-pub(super) use network::{POLICY, policy};
+pub(crate) use network::egress;
+pub(super) use network::{CRON_POLICY, POLICIES, POLICY, policy};
 pub(super) use pod::PORT_NUMBER;
+pub(super) use scaled::{host, scaled};
 pub(super) use workload::{deployment, ingress, service};
 
 /// The digest of an object, as it is noted on it: short, since it only has to tell two of one name apart.

@@ -10,26 +10,53 @@ use crate::{labels, scheduler::config::NetworkConfig};
 /// policy for each would be one more write, and one more rule on every node.
 pub(in crate::scheduler) const POLICY: &str = "sless-functions";
 
+/// The name of the policy of the pods that call by the clock.
+pub(in crate::scheduler) const CRON_POLICY: &str = "sless-cron";
+/// All our policies in a namespace of workloads.
+pub(in crate::scheduler) const POLICIES: [&str; 2] = [POLICY, CRON_POLICY];
+
 /// The policy of a namespace's functions and jobs. What it selects may do what it allows and nothing
 /// else: no pod reaches another one, another namespace, a private address or the cloud's metadata.
 pub(in crate::scheduler) fn policy(config: &NetworkConfig, namespace: &Namespace) -> Value {
-    let callers = config
-        .callers
-        .iter()
-        .map(|labels| json!({"namespaceSelector": {"matchLabels": labels}}))
-        .chain(
-            config
-                .caller_cidrs
-                .iter()
-                .map(|cidr| json!({"ipBlock": {"cidr": cidr}})),
-        );
-    let callers: Vec<Value> = callers.collect();
+    let callers = callers(config);
     // An empty list of peers would mean everyone.
     let ingress = if callers.is_empty() {
         json!([])
     } else {
         json!([{"from": callers, "ports": [{"port": PORT_NUMBER, "protocol": "TCP"}]}])
     };
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": POLICY,
+            "namespace": namespace.workloads().as_str(),
+            "labels": {labels::MANAGED_BY: labels::MANAGER, labels::NAMESPACE: namespace.as_str()},
+        },
+        "spec": {
+            "podSelector": {"matchLabels": {labels::MANAGED_BY: labels::MANAGER}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": ingress,
+            "egress": egress(config),
+        },
+    })
+}
+
+/// Those who call functions, as peers of a policy.
+pub(super) fn callers(config: &NetworkConfig) -> Vec<Value> {
+    let by_label = config
+        .callers
+        .iter()
+        .map(|labels| json!({"namespaceSelector": {"matchLabels": labels}}));
+    let by_address = config
+        .caller_cidrs
+        .iter()
+        .map(|cidr| json!({"ipBlock": {"cidr": cidr}}));
+    by_label.chain(by_address).collect()
+}
+
+/// Leave to ask DNS, where something answers it.
+pub(super) fn dns(config: &NetworkConfig) -> Option<Value> {
     let mut dns = Vec::new();
     if !config.dns_pods.is_empty() {
         dns.push(json!({
@@ -43,11 +70,13 @@ pub(in crate::scheduler) fn policy(config: &NetworkConfig, namespace: &Namespace
             .iter()
             .map(|cidr| json!({"ipBlock": {"cidr": cidr}})),
     );
-    let mut egress = Vec::new();
-    if !dns.is_empty() {
-        let ports = ["UDP", "TCP"].map(|protocol| json!({"port": 53, "protocol": protocol}));
-        egress.push(json!({"to": dns, "ports": ports}));
-    }
+    let ports = ["UDP", "TCP"].map(|protocol| json!({"port": 53, "protocol": protocol}));
+    (!dns.is_empty()).then(|| json!({"to": dns, "ports": ports}))
+}
+
+/// Where pods may connect to.
+pub(crate) fn egress(config: &NetworkConfig) -> Vec<Value> {
+    let mut egress: Vec<Value> = dns(config).into_iter().collect();
     let out: Vec<Value> = config
         .egress_cidrs
         .iter()
@@ -62,19 +91,5 @@ pub(in crate::scheduler) fn policy(config: &NetworkConfig, namespace: &Namespace
     if !out.is_empty() {
         egress.push(json!({"to": out}));
     }
-    json!({
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {
-            "name": POLICY,
-            "namespace": namespace.workloads().as_str(),
-            "labels": {labels::MANAGED_BY: labels::MANAGER, labels::NAMESPACE: namespace.as_str()},
-        },
-        "spec": {
-            "podSelector": {"matchLabels": {labels::MANAGED_BY: labels::MANAGER}},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": ingress,
-            "egress": egress,
-        },
-    })
+    egress
 }

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Map, Value, json};
 use sless_core::{Language, Quantity, Workload};
 
-use crate::{SchedulerConfig, scheduler::config::PodConfig};
+use crate::{
+    SchedulerConfig,
+    scheduler::{config::PodConfig, failure::CONTAINER},
+};
 
 /// The name of the port that functions answer at.
 pub(super) const PORT: &str = "http";
@@ -32,7 +35,7 @@ pub(super) fn spec(config: &SchedulerConfig, workload: &Workload, command: &Comm
     let drain = config.drain(workload.timeout);
     let serving = matches!(command, Command::Serve);
     let mut container = json!({
-        "name": "function",
+        "name": CONTAINER,
         "image": workload.artifact.reference,
         "imagePullPolicy": "IfNotPresent",
         "args": [if serving { "serve" } else { "once" }],
@@ -40,11 +43,7 @@ pub(super) fn spec(config: &SchedulerConfig, workload: &Workload, command: &Comm
         "resources": resources(pods, workload),
         "terminationMessagePath": TERMINATION_FILE,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": true,
-        },
+        "securityContext": confined(),
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     });
     let mut volumes = vec![json!({"name": "tmp", "emptyDir": {"sizeLimit": pods.tmp.as_str()}})];
@@ -91,13 +90,7 @@ pub(super) fn spec(config: &SchedulerConfig, workload: &Workload, command: &Comm
         "serviceAccountName": pods.service_account,
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
-        "securityContext": {
-            "runAsNonRoot": true,
-            "runAsUser": pods.user,
-            "runAsGroup": pods.user,
-            "fsGroup": pods.user,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": nobody(pods),
     });
     if let Value::Object(spec) = &mut spec {
         spec.append(&mut fields);
@@ -106,13 +99,33 @@ pub(super) fn spec(config: &SchedulerConfig, workload: &Workload, command: &Comm
     spec
 }
 
+/// What a container may not, at the *restricted* level.
+pub(super) fn confined() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    })
+}
+
+/// Who a pod runs as.
+pub(super) fn nobody(pods: &PodConfig) -> Value {
+    json!({
+        "runAsNonRoot": true,
+        "runAsUser": pods.user,
+        "runAsGroup": pods.user,
+        "fsGroup": pods.user,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
 /// Where the file with a long event is.
 const EVENT_FOLDER: &str = "/etc/sless";
 /// Its name there.
 pub(super) const EVENT_FILE: &str = "event.json";
 
 /// What the settings add to every pod.
-fn add(spec: &mut Map<String, Value>, pods: &PodConfig) {
+pub(super) fn add(spec: &mut Map<String, Value>, pods: &PodConfig) {
     if !pods.image_pull_secrets.is_empty() {
         let names = pods
             .image_pull_secrets

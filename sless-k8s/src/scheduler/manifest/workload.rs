@@ -31,6 +31,7 @@ pub(in crate::scheduler) fn deployment(
         u64::try_from(idle.as_millis()).unwrap_or(u64::MAX)
     });
     let revision = workload.revision().to_string();
+    let most = workload.max_replicas.max(workload.replicas);
     // Beyond the handler's own time, the pod has to find a place and its image.
     let deadline = config.start().as_secs() + 600;
     json!({
@@ -44,6 +45,8 @@ pub(in crate::scheduler) fn deployment(
                 annotation::REVISION: revision,
                 annotation::GENERATION: workload.generation.to_string(),
                 annotation::REPLICAS: workload.replicas.to_string(),
+                annotation::MAX_REPLICAS: most.to_string(),
+                annotation::CONCURRENCY: workload.concurrency.to_string(),
                 annotation::IDLE: idle.to_string(),
             },
         },
@@ -70,6 +73,9 @@ pub(in crate::scheduler) fn deployment(
     })
 }
 
+/// The port of Services.
+pub(super) const SERVICE_PORT: u16 = 80;
+
 /// The Service.
 pub(in crate::scheduler) fn service(function: &FunctionId) -> Value {
     json!({
@@ -83,7 +89,7 @@ pub(in crate::scheduler) fn service(function: &FunctionId) -> Value {
         "spec": {
             "type": "ClusterIP",
             "selector": selector(function),
-            "ports": [{"name": PORT, "port": 80, "targetPort": PORT, "protocol": "TCP"}],
+            "ports": [{"name": PORT, "port": SERVICE_PORT, "targetPort": PORT, "protocol": "TCP"}],
         },
     })
 }
@@ -147,6 +153,7 @@ mod tests {
                 ("SLESS_LISTEN".to_owned(), "0.0.0.0:1".to_owned()),
             ]),
             replicas: 2,
+            max_replicas: 2,
             timeout: Duration::from_secs(60),
             memory: None,
             cpu: None,
