@@ -40,6 +40,8 @@ const LAYERS: &[(&str, May)] = &[
         "sless-cli",
         May::Use(&["sless-core", "sless-api", "sless-source"]),
     ),
+    // Reads manifests, and installs what the server is built into.
+    ("sless-deploy", May::Use(&[])),
     // A library of its own, which knows nothing of sless.
     ("tfplugin", May::Use(&[])),
     ("tfplugin-acceptance", May::Use(&["tfplugin"])),
