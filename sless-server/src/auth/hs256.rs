@@ -52,8 +52,8 @@ pub enum KeyFileError {
         path: PathBuf,
     },
     /// Others on the machine can read the file.
-    #[error("{} has mode {mode:o}: expected 600, since whoever reads it can make any token",
-        path.display())]
+    #[error("{} has mode {mode:o}: expected 600, or 440 where it is root's, since whoever reads it can \
+             make any token", path.display())]
     Mode {
         /// The file.
         path: PathBuf,
@@ -106,9 +106,10 @@ impl Hs256Key {
         };
         #[cfg(unix)]
         {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = fs::metadata(path).map_err(read)?.permissions().mode() & 0o7777;
-            if mode & 0o077 != 0 {
+            use std::os::unix::fs::MetadataExt;
+            let metadata = fs::metadata(path).map_err(read)?;
+            let mode = metadata.mode() & 0o7777;
+            if is_open(mode, metadata.uid()) {
                 return Err(KeyFileError::Mode {
                     path: path.to_owned(),
                     mode,
@@ -160,6 +161,14 @@ impl Hs256Key {
     }
 }
 
+/// Whether others than its owner get at a file. What Kubernetes mounts into a pod belongs to root, and the
+/// pod's own group may read it; no other mode would let a process read it that is not root.
+#[cfg(unix)]
+const fn is_open(mode: u32, owner: u32) -> bool {
+    let others = if owner == 0 { 0o037 } else { 0o077 };
+    mode & others != 0
+}
+
 fn create(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -189,4 +198,25 @@ fn unhex(text: &str) -> Option<[u8; SECRET_BYTES]> {
         *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
     }
     Some(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::is_open;
+
+    #[test]
+    fn only_roots_files_may_be_read_by_a_group() {
+        for (mode, owner, open) in [
+            (0o600, 1000, false),
+            (0o400, 0, false),
+            (0o440, 0, false),
+            (0o440, 1000, true),
+            (0o640, 0, false),
+            (0o660, 0, true),
+            (0o644, 0, true),
+            (0o604, 1000, true),
+        ] {
+            assert_eq!(is_open(mode, owner), open, "{mode:o} of {owner}");
+        }
+    }
 }
