@@ -6,6 +6,7 @@ mod amqp {
     mod faults;
     mod letters;
     mod messages;
+    mod patience;
     mod subscriptions;
     mod support;
     mod tls;

@@ -1,7 +1,8 @@
 //! Kills: of a dispatcher under load, and of a broker under one. Nothing is lost, and no more comes
 //! twice than was in flight.
 //!
-//! A ledger outside of what is killed counts. `SLESS_AMQP_LONG=1` makes the rounds many.
+//! A ledger outside of what is killed counts. `SLESS_AMQP_LONG=1` makes the rounds many;
+//! `SLESS_AMQP_ROUNDS` says how many.
 
 #![allow(clippy::print_stdout, reason = "the counts are told")]
 
@@ -34,7 +35,9 @@ const IN_FLIGHT: u32 = 8;
 const EACH: u32 = 40;
 
 fn rounds(short: u32, long: u32) -> u32 {
-    if std::env::var_os("SLESS_AMQP_LONG").is_some() {
+    if let Ok(given) = std::env::var("SLESS_AMQP_ROUNDS") {
+        given.parse().expect("a number of rounds")
+    } else if std::env::var_os("SLESS_AMQP_LONG").is_some() {
         long
     } else {
         short
@@ -336,7 +339,9 @@ async fn a_broker_that_is_killed_or_restarted_under_load_loses_nothing() {
     };
     eventually("all that were confirmed are handled", || async {
         let missing = ledger.missing(alive());
-        when(missing.is_empty(), missing)
+        let first: Vec<_> = missing.iter().copied().take(20).collect();
+        let status = dispatcher.status(&subscription.trigger).await;
+        when(missing.is_empty(), (missing.len(), first, status))
     })
     .await;
     let query = DeadLetterQuery::first(1_000);

@@ -72,12 +72,14 @@ pub(super) fn benches(workspace: &Workspace, shell: &mut Shell) -> Result<Outcom
     }
     // `cargo test` runs each benchmark once, with the packages that the tests have built already;
     // `cargo bench -- --test` would do the same after compiling everything again, optimized.
-    let test = Command::cargo("test").args(["--package", &package.name, "--benches"]);
+    let test =
+        Command::cargo("test").args(["--package", &package.name, "--all-features", "--benches"]);
     shell.run(&test)?;
     let smokes = smokes(package)?;
     for Smoke { bin, args } in &smokes {
-        shell.run(&Command::cargo("build").args(["--package", &package.name, "--bin", bin]))?;
-        let run = Command::cargo("run").args(["--quiet", "--package", &package.name, "--bin", bin]);
+        let built = ["--package", &package.name, "--all-features", "--bin", bin];
+        shell.run(&Command::cargo("build").args(built))?;
+        let run = Command::cargo("run").arg("--quiet").args(built);
         shell.run(&run.arg("--").args(args).limit(SMOKE_LIMIT))?;
     }
     Ok(Outcome::Noted(format!(
