@@ -27,6 +27,8 @@ pub struct K8sConfig {
     pub lease: LeaseConfig,
     /// Of the scheduler.
     pub scheduler: crate::SchedulerConfig,
+    /// Of builds that are Jobs.
+    pub builds: crate::BuildsConfig,
 }
 
 impl Default for K8sConfig {
@@ -41,6 +43,7 @@ impl Default for K8sConfig {
             namespaces: NamespacesConfig::default(),
             lease: LeaseConfig::default(),
             scheduler: crate::SchedulerConfig::default(),
+            builds: crate::BuildsConfig::default(),
         }
     }
 }
@@ -63,6 +66,9 @@ impl K8sConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CatalogConfig {
+    /// What the names of all namespaces begin with that are looked after, so that several servers can
+    /// share a cluster; all where empty. Objects elsewhere are not seen, and none is made there.
+    pub namespace_prefix: String,
     /// The longest object, in bytes of JSON. etcd refuses requests above 1.5 MiB by default.
     pub object_bytes: usize,
     /// How long one connection of a watch may last, in seconds, until it is made anew.
@@ -80,6 +86,7 @@ pub struct CatalogConfig {
 impl Default for CatalogConfig {
     fn default() -> Self {
         Self {
+            namespace_prefix: String::new(),
             object_bytes: 1024 * 1024,
             watch_seconds: 290,
             watch_idle_seconds: 90,

@@ -16,7 +16,10 @@ mod namespaces;
 mod registry;
 mod scheduler;
 
-pub use builder::{LayerBuilder, LayerBuilderConfig};
+pub use builder::{
+    BuildCache, BuildKitBuilder, BuildKitConfig, BuildKitMode, BuildTool, BuildsConfig,
+    KanikoBuilder, KanikoConfig, KubeBuilder, LayerBuilder, LayerBuilderConfig,
+};
 pub use catalog::KubeCatalog;
 pub use client::Cluster;
 pub use config::{CatalogConfig, K8sConfig, LeaseConfig, NamespacesConfig};

@@ -4,7 +4,7 @@
 //! tells it from an earlier one of the same name, which may still be ending. The prefix keeps kinds apart
 //! and makes a name that begins with a digit a DNS-1035 label, as Services want it.
 
-use sless_core::{Digest, FunctionId, JobId, Uid, derived, resource::TriggerId};
+use sless_core::{BuildId, Digest, FunctionId, JobId, Uid, derived, resource::TriggerId};
 
 /// The longest name of an object whose name becomes a DNS label or a label's value.
 pub(crate) const LABEL_MAX: usize = 63;
@@ -26,6 +26,14 @@ pub(crate) fn job(job: &JobId, run_id: i64) -> String {
     let run_id = run_id.to_string();
     derived(
         &["job", job.name.as_str(), &short(&job.uid), &run_id],
+        LABEL_MAX,
+    )
+}
+
+/// Of the Job of a build.
+pub(crate) fn build(build: &BuildId) -> String {
+    derived(
+        &["build", build.function.name.as_str(), &build.short()],
         LABEL_MAX,
     )
 }

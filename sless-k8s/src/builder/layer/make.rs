@@ -1,181 +1,39 @@
-//! One build: the base image, the code as a layer on it, and the names that hold the result.
+//! One build: the base image, the code as a layer on it, and the name that keeps the result.
 
-use std::{
-    collections::HashSet,
-    fs::File,
-    io::{Seek as _, Write as _},
-    time::Duration,
-};
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use sless_core::{
-    Artifact, ArtifactKind, BuildRequest, BuildStatus, Digest, Error, ErrorKind, Failure, Result,
-    Retry, reason,
-    source::{SourceLimits, context},
-};
-use tokio::sync::watch;
+use sless_core::{BuildRequest, Digest, Error, ErrorKind, Result, reason};
 
-use super::{
-    Inner, Outcome,
-    log::BuildLog,
-    record::{self, Record},
-    tarball::{self, Layer},
+use super::{Layer, tarball};
+use crate::{
+    builder::builds::{Broken, Progress, Site, blocking, image_tag, unreadable},
+    registry::{Blob, Descriptor, ImageConfig, Index, Manifest, Parsed, Reference, media},
 };
-use crate::registry::{Blob, Descriptor, ImageConfig, Index, Manifest, Parsed, Reference, media};
-
-/// Why a build did not come to an end.
-pub(super) enum Broken {
-    /// For good.
-    Failed(Failure),
-    /// It can work the next time.
-    Passing(Error),
-}
 
 /// Layers of a base image that are mounted at once.
 const MOUNTS_AT_ONCE: usize = 8;
 
-impl Inner {
-    /// Makes the image, or finds that it was made. Dropping the future leaves blobs that nothing names,
-    /// which the registry's own collection removes.
-    pub(super) async fn make(
-        &self,
-        request: &BuildRequest,
-        progress: &watch::Sender<BuildStatus>,
-        log: &BuildLog,
-    ) -> Outcome {
-        // The semaphore is never closed, so there is always a permit in the end.
-        let _place = self.places.acquire().await;
-        let made = sless_core::clock::timeout(
-            &*self.clock,
-            request.timeout,
-            self.made(request, progress, log),
-        );
-        let broken = match made.await {
-            Ok(Ok(outcome)) => return outcome,
-            Ok(Err(broken)) => broken,
-            Err(_) => {
-                let seconds = request.timeout.max(Duration::from_secs(1)).as_secs();
-                let message = format!("the build took longer than {seconds} s");
-                Broken::Failed(Failure::new(reason::BUILD_TIMEOUT, message))
-            }
-        };
-        let (failure, transient) = match broken {
-            Broken::Failed(failure) => (failure, false),
-            Broken::Passing(error) => {
-                tracing::warn!(build = %request.id, error = %error.chain(), "a build broke off");
-                let word = match error.kind() {
-                    ErrorKind::NotFound => reason::IMAGE_PULL.to_owned(),
-                    ErrorKind::Unauthenticated | ErrorKind::PermissionDenied => {
-                        error.reason().to_owned()
-                    }
-                    _ => reason::BACKEND_UNAVAILABLE.to_owned(),
-                };
-                let failure = Failure::new(word, error.message().to_owned());
-                (failure, error.retry() != Retry::Never)
-            }
-        };
-        log.add(self.clock.now(), format!("failed: {}", failure.message));
-        if !transient {
-            let record = Record::Failed {
-                failure: failure.clone(),
-            };
-            self.remember(request, &record, log).await;
-        }
-        Outcome {
-            status: BuildStatus::Failed { failure, transient },
-            log: log.clone(),
-        }
-    }
+/// Makes the image. Dropping the future leaves blobs that nothing names, which the registry's own
+/// collection removes.
+pub(super) async fn make(
+    site: &Site,
+    request: &BuildRequest,
+    progress: &Progress,
+) -> Result<Digest, Broken> {
+    progress.step("reading the source");
+    let tree = site.source(request).await?;
+    let layer = blocking(move || tarball::write(&tree))
+        .await
+        .map_err(unreadable)?;
+    let base = site.base(&request.runtime.image)?;
+    progress.step(&format!("putting {} bytes on {base}", layer.size));
+    Ok(site.image(request, &base, &layer).await?)
+}
 
-    /// Writes down how a build ended. Where that fails, it is right in this process, and built again by
-    /// the next one.
-    async fn remember(&self, request: &BuildRequest, record: &Record, log: &BuildLog) {
-        let at = self.record_of(&request.id);
-        if let Err(error) = record::write(&self.registry, &at, record, &log.all()).await {
-            tracing::warn!(build = %request.id, error = %error.chain(), "a build was not remembered");
-        }
-    }
-
-    async fn made(
-        &self,
-        request: &BuildRequest,
-        progress: &watch::Sender<BuildStatus>,
-        log: &BuildLog,
-    ) -> Result<Outcome, Broken> {
-        let step = |text: &str| {
-            log.add(self.clock.now(), text);
-            progress.send_replace(BuildStatus::Running {
-                step: text.to_owned(),
-            });
-        };
-        if let Some(found) = self.recorded(&request.id).await.map_err(Broken::Passing)? {
-            return Ok(found);
-        }
-        if request.installs {
-            let message = "the source asks for dependencies, and this builder installs none";
-            return Err(Broken::Failed(Failure::new(
-                reason::BUILD_UNSUPPORTED,
-                message,
-            )));
-        }
-        step("reading the source");
-        let layer = self.layer(request).await?;
-        let base: Reference = self.base(&request.runtime.image).map_err(Broken::Passing)?;
-        step(&format!("putting {} bytes on {base}", layer.size));
-        let image = self
-            .image(request, &base, &layer)
-            .await
-            .map_err(Broken::Passing)?;
-        let artifact = Artifact {
-            kind: ArtifactKind::Image,
-            reference: self.pulled(&request.id.function, image),
-            digest: image,
-        };
-        log.add(self.clock.now(), format!("made {}", artifact.reference));
-        let built_at = self.clock.now();
-        let record = Record::Succeeded {
-            artifact: artifact.clone(),
-            built_at,
-        };
-        // Before it is told: after a crash it is found, with the same time.
-        self.remember(request, &record, log).await;
-        let status = BuildStatus::Succeeded { artifact, built_at };
-        Ok(Outcome {
-            status,
-            log: log.clone(),
-        })
-    }
-
-    /// Reads the context and makes a layer of its files.
-    async fn layer(&self, request: &BuildRequest) -> Result<Layer, Broken> {
-        let made = async {
-            let mut stream = request.context.open().await?;
-            let mut file = blocking(|| tempfile::tempfile().map_err(spool)).await?;
-            while let Some(chunk) = stream.next().await {
-                let chunk = chunk?;
-                file =
-                    blocking(move || file.write_all(&chunk).map(|()| file).map_err(spool)).await?;
-            }
-            let (limits, code) = (self.config.limits.clone(), request.id.code);
-            blocking(move || read_layer(file, &limits, code)).await
-        };
-        made.await.map_err(|error: Error| match error.kind() {
-            ErrorKind::NotFound
-            | ErrorKind::Corrupt
-            | ErrorKind::Invalid
-            | ErrorKind::LimitExceeded => {
-                let message = format!(
-                    "the stored build context cannot be read: {}",
-                    error.message()
-                );
-                Broken::Failed(Failure::new(reason::CONTEXT_UNREADABLE, message))
-            }
-            _ => Broken::Passing(error),
-        })
-    }
-
+impl Site {
     /// Puts the layer on the base image, for each platform that it has. Answers the digest of what
     /// stands for all of them.
     async fn image(
@@ -184,7 +42,7 @@ impl Inner {
         base: &Reference,
         layer: &Layer,
     ) -> Result<Digest> {
-        let to = record::repository(&self.repository, &request.id.function);
+        let to = self.of(&request.id.function);
         let missing = || {
             Error::not_found(format!("there is no base image {base}"))
                 .with_reason(reason::IMAGE_PULL)
@@ -309,11 +167,6 @@ impl Inner {
     }
 }
 
-/// The tag that keeps an image.
-pub(super) fn image_tag(digest: Digest) -> String {
-    format!("image-{}", &digest.hex()[..32])
-}
-
 /// Adds what the Dockerfile of a context adds: the files, and the names of runtime and entrypoint.
 fn extend(config: &mut ImageConfig, request: &BuildRequest, layer: &Layer) {
     config.rootfs.diff_ids.push(layer.diff_id);
@@ -340,29 +193,6 @@ fn extend(config: &mut ImageConfig, request: &BuildRequest, layer: &Layer) {
     }
 }
 
-fn read_layer(mut file: File, limits: &SourceLimits, code: Digest) -> Result<Layer> {
-    file.rewind().map_err(spool)?;
-    let context = context::read(file, limits)?;
-    if context.tree.digest() != code {
-        let message = "the stored context is not of the source that is to be built";
-        return Err(Error::new(ErrorKind::Corrupt, message));
-    }
-    tarball::write(&context.tree)
-}
-
-fn spool(source: std::io::Error) -> Error {
-    Error::internal("a build context cannot be kept on this machine").with_source(source)
-}
-
 fn unwritable(source: serde_json::Error) -> Error {
     Error::internal("a manifest cannot be written").with_source(source)
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(source) => Err(Error::internal("a task of a build ended early").with_source(source)),
-    }
 }

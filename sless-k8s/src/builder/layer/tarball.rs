@@ -19,17 +19,17 @@ const MTIME: u64 = 946_684_800;
 
 /// A layer in a file, which goes when it is dropped.
 #[derive(Debug)]
-pub(super) struct Layer {
-    pub(super) file: NamedTempFile,
+pub(in crate::builder) struct Layer {
+    pub(in crate::builder) file: NamedTempFile,
     /// Of the compressed bytes: what names the blob.
-    pub(super) digest: Digest,
-    pub(super) size: u64,
+    pub(in crate::builder) digest: Digest,
+    pub(in crate::builder) size: u64,
     /// Of the bytes that it unpacks to: what the image's configuration names.
-    pub(super) diff_id: Digest,
+    pub(in crate::builder) diff_id: Digest,
 }
 
 /// Writes the layer of these files. Blocks.
-pub(super) fn write(tree: &SourceTree) -> Result<Layer> {
+pub(in crate::builder) fn write(tree: &SourceTree) -> Result<Layer> {
     let file = NamedTempFile::new().map_err(failed)?;
     let packed = Hashed::new(file.reopen().map_err(failed)?);
     // Operating system 255 is "unknown": the same on all.

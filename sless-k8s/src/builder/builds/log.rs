@@ -1,14 +1,21 @@
 //! The log of one build, in memory while it runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use sless_core::{LogLine, LogOptions, LogSource, LogStream};
 use tokio::sync::watch;
 
-/// The most lines of one log. What is told beyond is dropped, which no build comes near.
-const LINES_MAX: usize = 1_000;
+/// The most lines of one log.
+const LINES_MAX: usize = 10_000;
+/// The most bytes of text in one log: it is kept in the registry, as one blob that is read whole.
+const BYTES_MAX: usize = 1 << 20;
+/// The most bytes of one line.
+const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// Lines, and whether more come. Clones are the same log.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +24,7 @@ pub(super) struct BuildLog(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     lines: Mutex<Vec<LogLine>>,
+    bytes: AtomicUsize,
     /// How many lines there are, and whether that is all.
     progress: watch::Sender<(usize, bool)>,
 }
@@ -32,9 +40,22 @@ impl BuildLog {
     }
 
     pub(super) fn add(&self, at: Timestamp, text: impl Into<String>) {
+        let mut text = text.into();
+        let truncated = text.len() > LINE_BYTES_MAX;
+        if truncated {
+            let fits = |at: &usize| text.is_char_boundary(*at);
+            let end = (0..=LINE_BYTES_MAX).rev().find(fits).unwrap_or_default();
+            text.truncate(end);
+        }
         let mut lines = self.lines();
-        if lines.len() == LINES_MAX {
+        // Only changed here, under the lock of the lines.
+        let bytes = self.0.bytes.load(Ordering::Relaxed);
+        if bytes > BYTES_MAX || lines.len() > LINES_MAX {
             return;
+        }
+        self.0.bytes.store(bytes + text.len(), Ordering::Relaxed);
+        if bytes + text.len() > BYTES_MAX || lines.len() == LINES_MAX {
+            text = format!("limit build_log of {LINES_MAX} lines or {BYTES_MAX} bytes reached");
         }
         // Times of a log never go back, whatever the clock does.
         let at = lines.last().map_or(at, |last| last.at.max(at));
@@ -42,8 +63,8 @@ impl BuildLog {
             at,
             source: LogSource::Build,
             request_id: None,
-            text: text.into(),
-            truncated: false,
+            text,
+            truncated,
         });
         self.0.progress.send_replace((lines.len(), false));
     }

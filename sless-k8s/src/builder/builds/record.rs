@@ -54,6 +54,11 @@ pub(super) fn is_record(tag: &str) -> bool {
     tag.starts_with(PREFIX)
 }
 
+/// The tag that keeps an image.
+pub(in crate::builder) fn image_tag(digest: Digest) -> String {
+    format!("image-{}", &digest.hex()[..32])
+}
+
 /// The repository of a function's images.
 pub(super) fn repository(base: &Reference, function: &FunctionId) -> Reference {
     Reference {
