@@ -6,6 +6,7 @@ mod functions;
 mod jobs;
 mod leadership;
 mod records;
+mod runtimes;
 mod schedules;
 mod uploads;
 
