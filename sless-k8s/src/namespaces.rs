@@ -62,6 +62,12 @@ pub(crate) async fn ensure_workloads(
     ensure(cluster, &workloads, namespace, labels, &furnishing).await
 }
 
+/// Whether a namespace is there.
+pub(crate) async fn is_there(cluster: &Cluster, name: &str) -> Result<bool, Fault> {
+    let api: Api<KubeNamespace> = Api::all(cluster.client());
+    Ok(cluster.call(api.get_opt(name)).await?.is_some())
+}
+
 struct Furnishing<'a> {
     quota: &'a BTreeMap<String, String>,
     default_deny: bool,
