@@ -5,7 +5,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sless_core::Result;
 
-use crate::{K8sConfig, error::Fault};
+use crate::{K8sConfig, error::Fault, namespaces};
 
 /// A cluster that is used with these settings. Clones share one pool of connections.
 #[derive(Clone)]
@@ -40,6 +40,23 @@ impl Cluster {
     /// The settings.
     pub fn config(&self) -> &K8sConfig {
         &self.config
+    }
+
+    /// Asks the API server for its version, which everybody may who is known to it.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` if it does not answer; `Unauthenticated`.
+    pub async fn reach(&self) -> Result<()> {
+        let asked = async { self.client.apiserver_version().await.map(drop) };
+        Ok(self.call(asked).await?)
+    }
+
+    /// Whether the namespace of the leases is there.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if this process may not know.
+    pub async fn has_lease_namespace(&self) -> Result<bool> {
+        Ok(namespaces::is_there(self, &self.config.lease.namespace).await?)
     }
 
     /// The client, for `Api::namespaced` and the like.

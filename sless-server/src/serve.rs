@@ -1,6 +1,13 @@
 //! The router behind a listener: with limits on what a client may do, and an end that drains.
 
-use std::{convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1};
@@ -10,7 +17,7 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tower::ServiceExt;
 
@@ -65,7 +72,8 @@ pub enum Drained {
 /// A request whose client leaves is dropped, and with it what was done for it.
 ///
 /// # Errors
-/// None today: a connection that fails is the loss of its client only.
+/// If the system does not give the listener back at the end. A connection that fails is the loss of its
+/// client only.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -83,27 +91,8 @@ pub async fn serve(
     ));
     let graceful = GracefulShutdown::new();
     let mut connections = tokio::task::JoinSet::new();
-    tokio::pin!(stop);
-    loop {
-        let accepted = async {
-            // The semaphore is never closed, so this is a permit.
-            let place = places.clone().acquire_owned().await.ok();
-            (listener.accept().await, place)
-        };
-        let (accepted, place) = tokio::select! {
-            biased;
-            () = &mut stop => break,
-            accepted = accepted => accepted,
-            Some(_) = connections.join_next() => continue,
-        };
-        let (stream, peer) = match accepted {
-            Ok((stream, address)) => (stream, Peer(address.ip().to_canonical())),
-            Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    let connection = |stream: TcpStream, address: SocketAddr, place: OwnedSemaphorePermit| {
+        let peer = Peer(address.ip().to_canonical());
         prepare(&stream);
         let router = router.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
@@ -112,13 +101,47 @@ pub async fn serve(
         });
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         let guard = metrics.connection();
-        connections.spawn(async move {
+        async move {
             let _held = (place, guard);
             if let Err(error) = connection.await {
                 // Clients leave, send nonsense, or are too slow; that is their affair.
                 tracing::debug!(%error, "a connection ended early");
             }
-        });
+        }
+    };
+    tokio::pin!(stop);
+    loop {
+        let accepted = async {
+            let place = places.clone().acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            accepted = accepted => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        match accepted {
+            (Ok((stream, address)), Ok(place)) => {
+                connections.spawn(connection(stream, address, place));
+            }
+            (Err(error), _) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+            // The semaphore is never closed.
+            (_, Err(_)) => break,
+        }
+    }
+    // Who has connected already and waits in the system's queue would be cut off by the end of it. The
+    // system itself is asked, since the runtime may not have heard of them yet.
+    let listener = listener.into_std()?;
+    while let Ok(place) = places.clone().try_acquire_owned()
+        && let Ok((stream, address)) = listener.accept()
+        && stream.set_nonblocking(true).is_ok()
+        && let Ok(stream) = TcpStream::from_std(stream)
+    {
+        connections.spawn(connection(stream, address, place));
     }
     drop(listener);
     Ok(

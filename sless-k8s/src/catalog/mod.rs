@@ -139,6 +139,24 @@ impl KubeCatalog {
         Err(object_not_found(key).into())
     }
 
+    fn looks_after(&self, namespace: &Namespace) -> bool {
+        let prefix = &self.cluster.config().catalog.namespace_prefix;
+        namespace.as_str().starts_with(prefix.as_str())
+    }
+
+    /// Refuses what would never be looked at again.
+    fn check_namespace(&self, namespace: &Namespace) -> Result<(), Fault> {
+        if self.looks_after(namespace) {
+            return Ok(());
+        }
+        let prefix = &self.cluster.config().catalog.namespace_prefix;
+        let told = format!(
+            "namespace {namespace} is not looked after here: expected one that begins with {prefix}"
+        );
+        let error = Error::new(ErrorKind::PermissionDenied, told);
+        Err(error.with_reason("namespace_prefix").into())
+    }
+
     fn check_size(&self, object: &Object) -> Result<(), Fault> {
         let limit = self.cluster.config().catalog.object_bytes;
         if wire::bytes(object)? > limit {
@@ -161,6 +179,7 @@ impl Catalog for KubeCatalog {
     async fn create(&self, object: Object) -> Result<Object> {
         let key = object.key();
         let created = async {
+            self.check_namespace(&key.namespace)?;
             object.validate()?;
             self.check_size(&object)?;
             requests::create(&self.cluster, &object)
@@ -173,15 +192,20 @@ impl Catalog for KubeCatalog {
     }
 
     async fn get(&self, key: &ObjectKey) -> Result<Object> {
-        requests::get(&self.cluster, key)
-            .await
-            .map_err(|fault| named(fault, "catalog.get", key))
+        let found = if self.looks_after(&key.namespace) {
+            requests::get(&self.cluster, key).await
+        } else {
+            Err(object_not_found(key).into())
+        };
+        found.map_err(|fault| named(fault, "catalog.get", key))
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<Object>> {
-        requests::list(&self.cluster, query)
-            .await
-            .map_err(|fault| Error::from(fault).during("catalog.list"))
+        let listed = requests::list(&self.cluster, query).await;
+        let mut page = listed.map_err(|fault| Error::from(fault).during("catalog.list"))?;
+        let here = |object: &Object| self.looks_after(&object.metadata().namespace);
+        page.items.retain(here);
+        Ok(page)
     }
 
     async fn update(&self, object: Object) -> Result<Object> {
@@ -222,13 +246,15 @@ impl Catalog for KubeCatalog {
     }
 
     async fn ensure_namespace(&self, namespace: &Namespace) -> Result<Ensured> {
-        namespaces::ensure_resources(&self.cluster, namespace)
-            .await
-            .map_err(|fault| {
-                Error::from(fault)
-                    .during("catalog.ensure_namespace")
-                    .on(namespace)
-            })
+        let ensured = async {
+            self.check_namespace(namespace)?;
+            namespaces::ensure_resources(&self.cluster, namespace).await
+        };
+        ensured.await.map_err(|fault| {
+            Error::from(fault)
+                .during("catalog.ensure_namespace")
+                .on(namespace)
+        })
     }
 }
 

@@ -208,12 +208,13 @@ impl One {
                     resource_version,
                 } = hint.metadata;
                 self.from.clone_from(&resource_version);
+                let prefix = self.cluster.config().catalog.namespace_prefix.as_str();
                 match (Namespace::new(namespace), Name::new(name)) {
-                    (Ok(namespace), Ok(name)) => {
+                    (Ok(namespace), Ok(name)) if namespace.as_str().starts_with(prefix) => {
                         let key = ObjectKey::new(self.kind, namespace, name);
                         News::Changed(key, resource_version)
                     }
-                    // No path of sless makes such a name, and none reads it.
+                    // No path of sless makes such a name, and none reads it; or it is elsewhere.
                     _ => News::Bookmark(resource_version),
                 }
             }

@@ -8,6 +8,8 @@
 
 #[cfg(feature = "amqp")]
 mod amqp;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 #[cfg(feature = "llm")]
 mod llm;
 mod local;
@@ -22,6 +24,8 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use sless_core::Backends;
 
+#[cfg(feature = "kubernetes")]
+use crate::settings::BackendKind;
 use crate::{StartError, settings::Settings};
 
 /// What was opened, as one thing to run on and to close.
@@ -76,9 +80,19 @@ impl Assembled {
     }
 }
 
+/// Opens what has all backends.
+async fn base(settings: &Settings) -> Result<Assembled, StartError> {
+    // Without its feature, the settings refuse it.
+    #[cfg(feature = "kubernetes")]
+    if settings.backend == BackendKind::Kubernetes {
+        return kubernetes::open(settings).await;
+    }
+    local::open(settings).await
+}
+
 /// Opens what the settings ask for.
 pub(crate) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
-    let mut opened = local::open(settings).await?;
+    let mut opened = base(settings).await?;
     validation::put_in(settings, &mut opened)?;
     #[cfg(feature = "s3")]
     s3::put_in(settings, &mut opened).await?;

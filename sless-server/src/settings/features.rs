@@ -20,9 +20,9 @@ pub struct BackendFeature {
 pub const BACKENDS: &[BackendFeature] = &[
     BackendFeature {
         feature: "kubernetes",
-        built_in: false,
+        built_in: cfg!(feature = "kubernetes"),
         what: "the Kubernetes backend",
-        asked_by: &["INGRESS_HOST", "REGISTRY_HOST"],
+        asked_by: &["INGRESS_HOST", "REGISTRY_HOST", "SLESS_KUBERNETES_FILE"],
     },
     BackendFeature {
         feature: "s3",

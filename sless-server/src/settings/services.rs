@@ -19,8 +19,6 @@ pub struct Services {
     pub database_url: Option<Secret>,
     /// The model that reviews uploads.
     pub llm: Option<LlmSettings>,
-    /// What is special to a cluster.
-    pub kubernetes: KubernetesSettings,
 }
 
 /// An S3 store.
@@ -67,33 +65,17 @@ pub enum Canary {
     Always,
 }
 
-/// What is special to a cluster.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct KubernetesSettings {
-    /// The host name under which functions are published.
-    pub ingress_host: Option<String>,
-    /// The registry of function images.
-    pub registry_host: Option<String>,
-}
-
 /// The values are read before any is used, so that every problem is noted.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<Services, Noted> {
     let s3 = s3(reader);
     let amqp_url = secret(reader, "RABBITMQ_URL");
     let database_url = secret(reader, "DATABASE_URL");
     let llm = llm(reader);
-    let ingress_host = reader.optional("INGRESS_HOST", parse::text);
-    let registry_host = reader.optional("REGISTRY_HOST", parse::text);
     Ok(Services {
         s3: s3?,
         amqp_url: amqp_url?,
         database_url: database_url?,
         llm: llm?,
-        kubernetes: KubernetesSettings {
-            ingress_host: ingress_host?,
-            registry_host: registry_host?,
-        },
     })
 }
 

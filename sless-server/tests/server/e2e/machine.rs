@@ -24,9 +24,9 @@ use super::process::{DEADLINE, LOOK, Process, command};
 pub(super) struct Machine {
     pub(super) process: Process,
     pub(super) address: SocketAddr,
-    /// Speaks for alice.
+    /// Speaks for the user.
     pub(super) client: Client,
-    /// Alice's namespace.
+    /// The user's namespace.
     pub(super) namespace: String,
 }
 
@@ -43,33 +43,21 @@ impl Machine {
             .env("SLESS_LISTEN", "127.0.0.1:0")
             .env("SLESS_DRAIN_TIMEOUT", "3s")
             .envs(settings.iter().copied());
-        let mut process = Process::start(serve);
-        let address = loop {
-            let address = process.err.all().iter().find_map(|line| {
-                let line: serde_json::Value = serde_json::from_str(line).ok()?;
-                let serving = line["message"] == "serving";
-                serving.then(|| line["address"].as_str().unwrap().parse().unwrap())
-            });
-            if let Some(address) = address {
-                break address;
-            }
-            if process.out.all().is_empty() && process.err.text().contains("sless-server:") {
-                let status = process.ended(DEADLINE).await;
-                panic!(
-                    "the server did not start ({status}): {}",
-                    process.err.text()
-                );
-            }
-            tokio::time::sleep(LOOK).await;
-        };
+        let process = Process::start(serve);
         let minted = command(Some(data), ["token", "--sub", "alice"])
             .output()
             .unwrap();
         assert!(minted.status.success());
-        let mut config = ClientConfig::new(format!("http://{address}"))
-            .with_token(String::from_utf8(minted.stdout).unwrap().trim());
-        config.max_retries = 0;
+        let token = String::from_utf8(minted.stdout).unwrap();
         let namespace = Namespace::of_subject("alice").to_string();
+        Self::of(process, token.trim(), namespace).await
+    }
+
+    /// A server that was started, and a user of it whose token opens this namespace.
+    pub(super) async fn of(mut process: Process, token: &str, namespace: String) -> Self {
+        let address = process.serving().await;
+        let mut config = ClientConfig::new(format!("http://{address}")).with_token(token);
+        config.max_retries = 0;
         let client = Client::new(config).unwrap();
         client.ensure_namespace(&namespace).await.unwrap();
         Self {

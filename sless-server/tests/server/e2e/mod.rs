@@ -5,11 +5,17 @@ mod amqp;
 mod cases;
 mod crash;
 mod dev;
+#[cfg(feature = "full")]
+mod flow;
 mod functions;
 mod handlers;
+#[cfg(feature = "full")]
+mod kubernetes;
 mod machine;
 mod messages;
 mod names;
+#[cfg(feature = "full")]
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod process;

@@ -5,6 +5,7 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead, BufReader, Read},
+    net::SocketAddr,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
@@ -114,6 +115,27 @@ impl Process {
     pub(super) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until it says that it serves, and answers where.
+    pub(super) async fn serving(&mut self) -> SocketAddr {
+        let began = Instant::now();
+        loop {
+            let address = self.err.all().iter().find_map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).ok()?;
+                let serving = line["message"] == "serving";
+                serving.then(|| line["address"].as_str().unwrap().parse().unwrap())
+            });
+            if let Some(address) = address {
+                return address;
+            }
+            if self.out.all().is_empty() && self.err.text().contains("sless-server:") {
+                let status = self.ended(DEADLINE).await;
+                panic!("the server did not start ({status}): {}", self.err.text());
+            }
+            assert!(began.elapsed() < DEADLINE, "{}", self.err.text());
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Waits until it has ended.

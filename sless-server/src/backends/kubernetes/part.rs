@@ -1,0 +1,81 @@
+//! What `/readyz` tells of the cluster.
+
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use sless_k8s::{Cluster, KubeScheduler};
+use tokio::task::AbortHandle;
+
+use super::{super::Part, builders::Builders};
+
+/// How often the API server is asked whether it is there.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// The cluster, and what is to be ended with it.
+#[derive(Debug)]
+pub(super) struct KubernetesPart {
+    scheduler: Arc<KubeScheduler>,
+    builders: Builders,
+    trouble: Arc<RwLock<Option<String>>>,
+    looking: AbortHandle,
+}
+
+impl KubernetesPart {
+    pub(super) fn new(cluster: Cluster, scheduler: Arc<KubeScheduler>, builders: Builders) -> Self {
+        let trouble = Arc::<RwLock<Option<String>>>::default();
+        let seen = trouble.clone();
+        let looking = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(EVERY).await;
+                let now = cluster.reach().await.err();
+                let now = now.map(|error| error.message().to_owned());
+                let mut last = seen.write().unwrap_or_else(PoisonError::into_inner);
+                if *last != now {
+                    match &now {
+                        Some(trouble) => tracing::warn!(trouble, "Kubernetes does not answer"),
+                        None => tracing::info!("Kubernetes answers again"),
+                    }
+                    *last = now;
+                }
+            }
+        });
+        Self {
+            scheduler,
+            builders,
+            trouble,
+            looking: looking.abort_handle(),
+        }
+    }
+}
+
+impl Drop for KubernetesPart {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
+
+#[async_trait]
+impl Part for KubernetesPart {
+    fn name(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    fn state(&self) -> Result<(), String> {
+        let seen = self.trouble.read().unwrap_or_else(PoisonError::into_inner);
+        seen.clone().map_or(Ok(()), Err)
+    }
+
+    /// Functions that run are called without the API server.
+    fn is_vital(&self) -> bool {
+        false
+    }
+
+    async fn shutdown(&self) {
+        self.looking.abort();
+        self.builders.shutdown().await;
+        self.scheduler.shutdown().await;
+    }
+}

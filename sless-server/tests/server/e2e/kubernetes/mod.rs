@@ -1,0 +1,8 @@
+//! What only a cluster has: several processes, other hands, restarts under load, and deaths.
+
+mod fleet;
+mod killed;
+mod kubectl;
+mod roles;
+mod rolling;
+mod start;
