@@ -1,13 +1,15 @@
 //! `sless-runtime serve`: HTTP/1.1 in front of a host.
 //!
 //! Fields that start with `x-sless-` are the platform's own; they are taken off a request before
-//! the handler sees it, and off an answer that the handler made.
+//! the handler sees it, and off an answer that the handler made. Those that say which event a call is
+//! for reach the handler, unless the request came from outside, through an Ingress.
 //!
 //! | field | in | means |
 //! |---|---|---|
 //! | `x-sless-request-id` | request | names the call in context and log; else `x-request-id`, else a new one |
 //! | `x-sless-timeout-ms` | request | the call's time, when it is shorter than the configured one |
 //! | `x-sless-log-tail` | request | asks for the end of the call's log, at most so many bytes |
+//! | `x-sless-trigger`, `x-sless-queue`, `x-sless-message-id`, `x-sless-attempt` | request | the event, for the handler |
 //! | `x-sless-log-tail` | answer | that, as a JSON string; in the trailers where the answer is streamed and the request says `te: trailers` |
 //! | `x-sless-error` | answer | the error's word, on every answer that the handler did not choose |
 
@@ -36,6 +38,14 @@ use super::termination;
 
 /// A connection that sends no whole head for so long is closed.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+/// What the platform says about the event that a call is for.
+const EVENT: [&str; 4] = [
+    "x-sless-trigger",
+    "x-sless-queue",
+    "x-sless-message-id",
+    "x-sless-attempt",
+];
+
 const ERROR: HeaderName = HeaderName::from_static("x-sless-error");
 
 /// Serves until SIGTERM or SIGINT; gives the exit code.
@@ -159,7 +169,12 @@ async fn accept(
             let _place = place;
             let service = service_fn(|mut request| {
                 let function = Arc::clone(&function);
-                take_base_path(&mut request, &base_path);
+                if take_base_path(&mut request, &base_path) {
+                    // Whoever calls from outside could say anything.
+                    for name in EVENT {
+                        request.headers_mut().remove(name);
+                    }
+                }
                 async move { Ok::<_, std::convert::Infallible>(answer(&function, request).await) }
             });
             let connection = http1::Builder::new()
@@ -195,10 +210,10 @@ async fn answer(function: &OnceLock<Host>, mut request: Request<Incoming>) -> Re
     };
     let mut context = context(request.headers());
     let tail = Asked::take(request.headers(), &mut context);
-    take_internal(request.headers_mut());
+    take_internal(request.headers_mut(), &EVENT);
     match host.call(request, context).await {
         Ok(mut response) => {
-            take_internal(response.headers_mut());
+            take_internal(response.headers_mut(), &[]);
             if response.extensions().get::<HandlerError>().is_some() {
                 response
                     .headers_mut()
@@ -254,19 +269,21 @@ fn ready(host: Option<&Host>) -> Response<Body> {
     }
 }
 
-/// Takes whole segments off the beginning of a path; what does not begin with them stays as it is.
-fn take_base_path<B>(request: &mut Request<B>, base: &str) {
+/// Takes whole segments off the beginning of a path, and answers whether they were there; what does not
+/// begin with them stays as it is.
+fn take_base_path<B>(request: &mut Request<B>, base: &str) -> bool {
     let target = request.uri().path_and_query();
     let Some(rest) = target.and_then(|target| target.as_str().strip_prefix(base)) else {
-        return;
+        return false;
     };
     if base.is_empty() || !(rest.is_empty() || rest.starts_with(['/', '?'])) {
-        return;
+        return false;
     }
     let slash = if rest.starts_with('/') { "" } else { "/" };
     if let Ok(shorter) = format!("{slash}{rest}").parse() {
         *request.uri_mut() = shorter;
     }
+    true
 }
 
 fn context(headers: &HeaderMap) -> CallContext {
@@ -291,8 +308,11 @@ fn new_id() -> String {
     format!("{process:016x}{:08x}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn take_internal(headers: &mut HeaderMap) {
-    let internal = |name: &&HeaderName| name.as_str().starts_with("x-sless-");
+/// Takes off all internal fields, save these.
+fn take_internal(headers: &mut HeaderMap, save: &[&str]) {
+    let internal = |name: &&HeaderName| {
+        name.as_str().starts_with("x-sless-") && !save.contains(&name.as_str())
+    };
     let names: Vec<HeaderName> = headers.keys().filter(internal).cloned().collect();
     for name in names {
         headers.remove(name);
@@ -351,10 +371,11 @@ mod tests {
             ("/other", "/other"),
         ] {
             let mut request = Request::get(target).body(()).expect("a request");
-            take_base_path(&mut request, "/fn/a/b");
+            let taken = take_base_path(&mut request, "/fn/a/b");
+            assert_eq!(taken, left != target, "{target}");
             assert_eq!(request.uri().to_string(), left, "{target}");
             let mut request = Request::get(target).body(()).expect("a request");
-            take_base_path(&mut request, "");
+            assert!(!take_base_path(&mut request, ""));
             assert_eq!(request.uri().to_string(), target);
         }
     }

@@ -138,9 +138,11 @@ fn the_handler_answers_over_http() {
         let server = Server::start(function, &[]);
         server.wait_ready();
         assert!(server.get("/_sless/healthz").starts_with("HTTP/1.1 200"));
-        let answer = server.exchange("GET /a%20b?c HTTP/1.1\r\nhost: x\r\nx-request-id: r1\r\nx-sless-timeout-ms: 9000\r\nconnection: close\r\n\r\n");
+        let answer = server.exchange("GET /a%20b?c HTTP/1.1\r\nhost: x\r\nx-request-id: r1\r\nx-sless-timeout-ms: 9000\r\nx-sless-attempt: 2\r\nx-sless-other: x\r\nconnection: close\r\n\r\n");
         assert!(
-            answer.ends_with(r#"{"path":"/a%20b","id":"r1","own":"r1","internal":[]}"#),
+            answer.ends_with(
+                r#"{"path":"/a%20b","id":"r1","own":"r1","internal":["x-sless-attempt"]}"#
+            ),
             "{answer}"
         );
         let line = server.line("seen");

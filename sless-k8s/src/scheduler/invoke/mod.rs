@@ -130,7 +130,7 @@ fn prepared(request: Request<Body>, context: &CallContext) -> Result<Request<Bod
         Error::invalid("the request's target cannot be sent on").with_source(source)
     })?;
     parts.version = http::Version::HTTP_11;
-    answer::remove_internal(&mut parts.headers);
+    remove_controls(&mut parts.headers);
     context.log_tail.ask(&mut parts.headers);
     if context.log_tail.is_wanted() {
         let trailers = HeaderValue::from_static("trailers");
@@ -142,6 +142,15 @@ fn prepared(request: Request<Body>, context: &CallContext) -> Result<Request<Bod
     let host = HeaderValue::from_static("function");
     parts.headers.entry(HOST).or_insert(host);
     Ok(Request::from_parts(parts, body))
+}
+
+/// Takes off what tells the runtime how to run a call. What the engine says about an event (its trigger,
+/// queue, message and attempt) is for the handler; clients cannot say it, since the server takes it off
+/// their requests.
+fn remove_controls(headers: &mut http::HeaderMap) {
+    for name in [&REQUEST_ID, &TIMEOUT_MS, &sless_core::LogTail::FIELD] {
+        headers.remove(name);
+    }
 }
 
 impl Inner {
