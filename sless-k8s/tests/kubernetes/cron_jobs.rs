@@ -177,10 +177,7 @@ async fn a_cron_job_calls_the_function_at_its_times() {
     place.scheduler.apply_cron(&cron).await.expect("applied");
     let now = cron_jobs(&place).await;
     assert_eq!(now[0].uid(), made[0].uid());
-    assert_eq!(
-        now[0].spec.suspend,
-        Some(true)
-    );
+    assert_eq!(now[0].spec.suspend, Some(true));
 
     // By other hands.
     let edit = json!({"spec": {"schedule": "0 0 1 1 *", "suspend": false}});

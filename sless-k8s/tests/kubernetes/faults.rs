@@ -369,14 +369,14 @@ async fn an_operator_that_is_killed() {
     std::future::pending::<()>().await;
 }
 
-fn operator_process(plane: &Plane) -> Child {
+fn operator_process(between: &Between) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args([
             "kubernetes::faults::an_operator_that_is_killed",
             "--exact",
             "--ignored",
         ])
-        .env("SLESS_TEST_OPERATOR", &plane.kubeconfig)
+        .env("SLESS_TEST_OPERATOR", between.kubeconfig())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -387,6 +387,7 @@ fn operator_process(plane: &Plane) -> Child {
 #[ignore = "needs Kubernetes: testing/kubernetes/control-plane"]
 async fn an_operator_may_be_killed_at_any_time() {
     let world = World::new("killed").await;
+    let between = Between::start(&world.plane.kubeconfig).await;
     let rounds = if is_long() { 200 } else { 6 };
     let disturbing = async {
         let catalog = world.catalog.clone();
@@ -395,7 +396,7 @@ async fn an_operator_may_be_killed_at_any_time() {
     };
     let killing = async {
         for _ in 0..rounds {
-            let mut child = operator_process(&world.plane);
+            let mut child = operator_process(&between);
             let lives = Duration::from_millis(fastrand::u64(200..2_500));
             tokio::time::sleep(lives).await;
             child.kill().expect("it lives");
@@ -406,6 +407,9 @@ async fn an_operator_may_be_killed_at_any_time() {
         () = disturbing => {}
         () = killing => {}
     }
+    let writes: usize = between.writes().values().sum();
+    println!("{rounds} operators were killed in the middle of {writes} writes");
+    assert!(writes > rounds, "they had {writes} writes to do");
     let operator = Operator::start(world.config(), RESYNC).await;
     world.converges("after the last one was killed").await;
     world.end(operator).await;

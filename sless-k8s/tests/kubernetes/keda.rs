@@ -72,7 +72,7 @@ fn definition() -> CustomResourceDefinition {
     .expect("a definition")
 }
 
-fn workload() -> Workload {
+pub(crate) fn workload() -> Workload {
     let function = FunctionId {
         namespace: namespace("keda"),
         name: Name::new("scaled").expect("a label"),

@@ -184,6 +184,16 @@ async fn many_functions_cost_little() {
         "{functions} functions: created in {created:?}, ready in {took:?}, {written} writes, {:.2} each",
         written as f64 / functions as f64
     );
+    let mut kinds = std::collections::BTreeMap::<String, usize>::new();
+    for ((method, path), count) in &writes {
+        let parts: Vec<&str> = path.split('/').collect();
+        // Of `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
+        let at = parts.iter().position(|part| *part == "namespaces");
+        let resource = at.and_then(|at| parts.get(at + 2)).unwrap_or(&"");
+        let of = at.and_then(|at| parts.get(at + 4)).unwrap_or(&"");
+        *kinds.entry(format!("{method} {resource} {of}")).or_default() += count;
+    }
+    println!("{kinds:?}");
     let policies = namespaces.len();
     assert!(written <= WRITES * functions + policies, "{writes:#?}");
 

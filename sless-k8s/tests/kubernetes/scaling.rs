@@ -5,14 +5,19 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, ResourceExt as _, api::Patch};
 use serde_json::json;
 use sless_core::{Invoke, Scheduler as _, Workload};
+use sless_k8s::{Cluster, KubeScheduler};
 
 use super::{
+    keda, operator,
     place::{Place, call},
+    plane::Plane,
     world::{self, eventually},
 };
 
@@ -121,37 +126,46 @@ async fn copies_follow_the_calls_of_all_proxies_within_bounds() {
     place.end().await;
 }
 
+/// Where nobody else looks after the numbers: on a control plane of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Kubernetes: testing/kubernetes/up"]
+#[ignore = "needs Kubernetes: testing/kubernetes/control-plane"]
 async fn a_new_revision_comes_with_as_many_copies_as_the_old_one_had() {
-    let mark = world::mark();
-    let mut config = world::config(&mark);
+    let plane = Plane::start("bounds");
+    let mut config = plane.config();
     (
         config.scheduler.scale_check_ms,
-        config.scheduler.scale_down_ms,
+        config.scheduler.idle_check_ms,
     ) = (0, 0);
-    let place = Place::of(mark, config).await;
-    let mut workload = place
-        .python("kept", "def handle(event):\n    return event\n")
-        .await;
-    (workload.replicas, workload.max_replicas) = (1, 3);
-    place.ready(&workload).await;
-    let deployment: Deployment = place.one(&workload.function).await;
-    let name = deployment.metadata.name.unwrap_or_default();
+    let cluster = Cluster::connect(config).await.expect("settings");
+    let scheduler = KubeScheduler::connect(cluster).await.expect("a scheduler");
+    let mut workload = keda::workload();
+    (workload.replicas, workload.max_replicas, workload.idle) = (1, 3, Some(Duration::ZERO));
+    let place = workload.function.namespace.workloads();
+    plane.run(&["create", "namespace", place.as_str()], "");
+    let client = operator::client(&plane.kubeconfig).await;
+    let api: Api<Deployment> = Api::namespaced(client, place.as_str());
+    let copies = async || {
+        let mut all = api.list(&Default::default()).await.expect("listed").items;
+        all.pop().and_then(|found| found.spec?.replicas)
+    };
+    scheduler.apply(&workload).await.expect("an apply");
+    assert_eq!(copies().await, Some(1));
+    let name = api.list(&Default::default()).await.expect("listed").items[0].name_any();
     let patch = json!({"spec": {"replicas": 2}});
-    place
-        .api::<Deployment>()
-        .patch(&name, &Default::default(), &kube::api::Patch::Merge(&patch))
-        .await
-        .expect("as the scaler does it");
+    let patched = api
+        .patch(&name, &Default::default(), &Patch::Merge(&patch))
+        .await;
+    patched.expect("as a scaler does it");
     workload.generation += 1;
     workload.env.insert("A".to_owned(), "1".to_owned());
-    place.ready(&workload).await;
-    assert_eq!(copies(&place, &workload).await, 2);
-    // Bounds that leave less, and none at all.
-    workload.generation += 1;
-    workload.max_replicas = 1;
-    place.scheduler.apply(&workload).await.expect("an apply");
-    assert_eq!(copies(&place, &workload).await, 1);
-    place.end().await;
+    scheduler.apply(&workload).await.expect("an apply");
+    assert_eq!(copies().await, Some(2), "another revision");
+    for (replicas, most, expected) in [(1, 1, 1), (2, 4, 2), (0, 0, 0), (1, 3, 1), (5, 3, 5)] {
+        workload.generation += 1;
+        (workload.replicas, workload.max_replicas) = (replicas, most);
+        scheduler.apply(&workload).await.expect("an apply");
+        assert_eq!(copies().await, Some(expected), "{replicas} to {most}");
+    }
+    scheduler.shutdown().await;
+    plane.down();
 }

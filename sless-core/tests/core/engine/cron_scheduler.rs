@@ -49,7 +49,7 @@ async fn begin() -> (World, Arc<Remembered>) {
     let cron = backend.clone();
     let world = world_with(Options::default(), |backends| backends.cron = Some(cron));
     world
-        .deploy("hello", "main.count", "code")
+        .deploy("hello", "main.echo", "code")
         .await
         .expect("deployed");
     let spec = TriggerSpec::cron(name("hello"), "*/5 * * * *");
