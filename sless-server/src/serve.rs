@@ -11,13 +11,10 @@ use std::{
 
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
 };
 use tower::ServiceExt;
 
@@ -26,6 +23,9 @@ use crate::{metrics::Metrics, settings::Limits};
 /// How long to wait after the system refused a connection, as it does where no file can be opened
 /// any more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a client that connected just before the end may take to send its request.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// What a server is held to.
 #[derive(Clone, Debug)]
@@ -89,21 +89,38 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(
         config.connections.min(Semaphore::MAX_PERMITS),
     ));
-    let graceful = GracefulShutdown::new();
+    let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
     let connection = |stream: TcpStream, address: SocketAddr, place: OwnedSemaphorePermit| {
         let peer = Peer(address.ip().to_canonical());
         prepare(&stream);
-        let router = router.clone();
+        let (router, first) = (router.clone(), Arc::new(Notify::new()));
+        let began = first.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            began.notify_one();
             let router = router.clone();
             async move { Ok::<_, Infallible>(answer(router, request, peer).await) }
         });
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
-        let guard = metrics.connection();
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let (guard, mut stopped) = (metrics.connection(), stopped.clone());
         async move {
             let _held = (place, guard);
-            if let Err(error) = connection.await {
+            let told = async {
+                // The sender is there as long as connections are waited for.
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+                // One without a request is closed at once when it is told to end, and what its client
+                // has sent already is lost. So it gets a moment to be read.
+                let _ = tokio::time::timeout(FIRST_REQUEST, first.notified()).await;
+            };
+            let mut connection = std::pin::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = told => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
                 // Clients leave, send nonsense, or are too slow; that is their affair.
                 tracing::debug!(%error, "a connection ended early");
             }
@@ -144,8 +161,10 @@ pub async fn serve(
         connections.spawn(connection(stream, address, place));
     }
     drop(listener);
+    stopping.send_replace(true);
+    let all = async { while connections.join_next().await.is_some() {} };
     Ok(
-        match tokio::time::timeout(config.drain_timeout, graceful.shutdown()).await {
+        match tokio::time::timeout(config.drain_timeout, all).await {
             Ok(()) => Drained::All,
             Err(_) => Drained::CutOff,
         },

@@ -48,7 +48,8 @@ impl Hands<'_> {
     }
 }
 
-#[tokio::test]
+// kubectl is waited for by a thread, and connections end meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs S3, RabbitMQ, PostgreSQL and Kubernetes: testing/*/up"]
 async fn kubectl_and_the_api_see_each_other() {
     let place = Place::new(Backend::Kubernetes).await;
@@ -171,8 +172,14 @@ async fn kubectl_and_the_api_see_each_other() {
         "fnjob/made",
         "fn/applied",
     ]);
-    let gone = client.function(namespace, "applied").await.unwrap_err();
-    assert!(gone.is_not_found(), "{gone:?}");
+    until("the API says so", async || {
+        let found = client.function(namespace, "applied").await;
+        match found {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     nothing_is_left(&place).await;
     machine.stop().await;
 }

@@ -137,7 +137,8 @@ fn settings(namespace: &str, backend: Backend, data: &Path) -> Vec<(&'static str
         ("RABBITMQ_URL", variable("SLESS_TEST_RABBITMQ_URL")),
         ("DATABASE_URL", variable("SLESS_TEST_POSTGRES_URL")),
         // What one machine has no use for does not disturb it.
-        ("KUBECONFIG", variable("SLESS_TEST_KUBECONFIG")),
+        // In a cluster it has the rights of an installation, and no more.
+        ("KUBECONFIG", variable("SLESS_TEST_KUBECONFIG_SLESS")),
         ("SLESS_SYSTEM_NAMESPACE", format!("{namespace}-system")),
         ("SLESS_NAMESPACE_PREFIX", namespace.to_owned()),
         (
