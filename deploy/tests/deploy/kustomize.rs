@@ -4,13 +4,14 @@ use std::fs;
 
 use crate::{
     cluster::{Site, relative},
+    network,
     tool::{folder, kubectl},
 };
 
 /// An overlay as people write them: an image, settings, and names that no other installation has.
-fn overlay(site: &Site) -> String {
+fn overlay(site: &Site, on: &str) -> String {
     let place = site.folder.path();
-    let base = relative(place, &folder("kustomize/base"));
+    let base = relative(place, &folder(on));
     let settings: String = site
         .settings
         .iter()
@@ -48,11 +49,12 @@ configMapGenerator:
 #[ignore = "needs Kubernetes, S3 and RabbitMQ: testing/*/up"]
 async fn kubectl_installs_it_and_leaves_what_it_made() {
     let site = Site::prepare("kustomize").await;
-    let overlay = overlay(&site);
+    let overlay = overlay(&site, "kustomize/base");
     kubectl(&["apply", "-k", &overlay]);
     site.available().await;
     let url = site.url(&format!("{}-sless", site.name));
     site.serve(&url).await;
+    network::strangers_reach_the_api_only(&site, &url).await;
     // All roles at once, which is more than an update does.
     let (name, restarting) = (site.name.clone(), site.name.clone());
     let calls = site
@@ -74,6 +76,18 @@ async fn kubectl_installs_it_and_leaves_what_it_made() {
         .await;
     assert!(calls > 20, "{calls} calls while it was restarted");
     println!("{calls} calls while all roles were restarted, none failed");
+    kubectl(&["delete", "-k", &overlay]);
+    site.still_there().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kubernetes, S3 and RabbitMQ: testing/*/up"]
+async fn one_deployment_does_it_all() {
+    let site = Site::prepare("one").await;
+    let overlay = overlay(&site, "kustomize/one");
+    kubectl(&["apply", "-k", &overlay]);
+    site.available().await;
+    site.serve(&site.url(&format!("{}-sless", site.name))).await;
     kubectl(&["delete", "-k", &overlay]);
     site.still_there().await;
 }

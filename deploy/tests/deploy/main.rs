@@ -14,6 +14,7 @@ mod forward;
 mod function;
 mod helm;
 mod kustomize;
+mod network;
 mod render;
 mod rights;
 mod server;
