@@ -35,6 +35,7 @@ const LAYERS: &[(&str, May)] = &[
     ("sless-amqp", May::Use(&["sless-core"])),
     ("sless-postgres", May::Use(&["sless-core"])),
     ("sless-validator", May::Use(&["sless-core"])),
+    ("sless-console", May::Use(&["sless-core"])),
     ("sless-source", May::Use(&["sless-core", "sless-api"])),
     (
         "sless-cli",
