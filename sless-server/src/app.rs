@@ -14,7 +14,7 @@ use crate::{
     backends::{self, Assembled},
     metrics::Metrics,
     routes, serve,
-    settings::{AuthKind, AuthSettings, Limits, Role, Settings},
+    settings::{AuthKind, Limits, Role, Settings},
 };
 
 /// Why a server did not start, or did not go on.
@@ -27,6 +27,9 @@ pub enum StartError {
     /// The shared secret cannot be used.
     #[error("the shared secret of SLESS_AUTH=hs256 cannot be used")]
     Key(#[from] KeyFileError),
+    /// The key of the console's sessions cannot be used.
+    #[error("the key of the console's sessions, SLESS_CONSOLE_KEY_FILE, cannot be used")]
+    ConsoleKey(#[source] KeyFileError),
     /// The identity provider's keys cannot be asked for.
     #[error("the keys of SLESS_AUTH=jwks cannot be used")]
     Jwks(#[from] JwksError),
@@ -61,8 +64,10 @@ impl App {
         let failed = |source| StartError::Listen { address, source };
         // First, since a second server on one machine is told fastest by its port.
         let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let authenticator = authenticator(&settings.auth, &settings.limits)?;
-        authenticator.prepare().await;
+        let authenticator = authenticator(settings)?;
+        if asks_for_tokens(settings) {
+            authenticator.prepare().await;
+        }
         let assembled = backends::open(settings).await?;
         let metrics = Metrics::new();
         let mut options = options(settings, &metrics);
@@ -72,8 +77,13 @@ impl App {
         }
         let sless = Sless::with_options(assembled.backends.clone(), options)?;
         let limits = settings.limits.clone();
-        let state = AppState::new(sless.clone(), Arc::new(authenticator), limits, metrics)
+        let authenticator = Arc::new(authenticator);
+        let mut state = AppState::new(sless.clone(), authenticator.clone(), limits, metrics)
             .with_parts(assembled.parts().into());
+        state.apart = routes::Apart::new(settings);
+        if settings.has_role(Role::Console) {
+            state.console = Some(routes::open_console(settings, &sless, authenticator)?);
+        }
         let router = if settings.has_role(Role::Api) {
             routes::router(state.clone())
         } else {
@@ -153,6 +163,10 @@ fn options(settings: &Settings, metrics: &Metrics) -> Options {
     options.source_limits = source_limits(limits);
     options.uploads_at_once = limits.uploads;
     options.validation = settings.validation.policy;
+    if let Some(kubernetes) = &settings.kubernetes {
+        options.lease_ttl = kubernetes.lease_ttl;
+        options.runtimes.clone_from(&kubernetes.runtimes);
+    }
     if let Some(llm) = &settings.services.llm {
         // The model's own time ends first, and says more.
         options.validation_timeout = llm.timeout + Duration::from_secs(1);
@@ -166,8 +180,17 @@ fn options(settings: &Settings, metrics: &Metrics) -> Options {
     options
 }
 
-fn authenticator(settings: &AuthSettings, limits: &Limits) -> Result<Authenticator, StartError> {
+/// Whether this process has routes that ask for a token.
+fn asks_for_tokens(settings: &Settings) -> bool {
+    settings.has_role(Role::Api) || settings.has_role(Role::Console)
+}
+
+/// A process without routes that ask for a token needs no key.
+fn authenticator(settings: &Settings) -> Result<Authenticator, StartError> {
+    let (limits, asks) = (&settings.limits, asks_for_tokens(settings));
+    let settings = &settings.auth;
     let mode = match (settings.kind, &settings.jwks_url) {
+        _ if !asks => AuthMode::Structural,
         (AuthKind::Jwks, Some(url)) => AuthMode::Jwks(Jwks::new(JwksConfig::new(url))?),
         (AuthKind::Structural, _) => AuthMode::Structural,
         _ => AuthMode::Hs256(Hs256Key::load_or_create(&settings.hs256_key_file)?),

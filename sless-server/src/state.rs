@@ -5,9 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use sless_console::Console;
 use sless_core::Sless;
 
-use crate::{auth::SharedAuthenticator, backends::Part, metrics::Metrics, settings::Limits};
+use crate::{
+    auth::SharedAuthenticator, backends::Part, metrics::Metrics, routes::Apart, settings::Limits,
+};
 
 /// What all routes share. Clones are the same.
 #[derive(Clone, Debug)]
@@ -22,6 +25,10 @@ pub struct AppState {
     pub metrics: Metrics,
     /// What the server stands on, for `/readyz`.
     pub(crate) parts: Arc<[Arc<dyn Part>]>,
+    /// The web console, where this process has that role.
+    pub(crate) console: Option<Console>,
+    /// How functions and the console are kept apart.
+    pub(crate) apart: Apart,
     draining: Arc<AtomicBool>,
 }
 
@@ -39,6 +46,8 @@ impl AppState {
             limits: Arc::new(limits),
             metrics,
             parts: Arc::default(),
+            console: None,
+            apart: Apart::default(),
             draining: Arc::default(),
         }
     }
@@ -53,6 +62,9 @@ impl AppState {
     /// From now on `/readyz` says no, so that nothing new is sent here.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        if let Some(console) = &self.console {
+            console.close();
+        }
     }
 
     /// Whether the server is about to stop.

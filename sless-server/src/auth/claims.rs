@@ -51,12 +51,12 @@ fn present<'de, D: serde::Deserializer<'de>>(
     serde_json::Value::deserialize(deserializer).map(Some)
 }
 
-/// Checks the claims at this time and answers with the subject.
+/// Checks the claims at this time and answers with the subject and the end.
 pub(super) fn check(
     claims: &[u8],
     now: Timestamp,
     limits: &TokenLimits,
-) -> Result<String, AuthError> {
+) -> Result<(String, Timestamp), AuthError> {
     let claims: Claims = object(claims).ok_or(AuthError::Malformed(
         "its claims are not a JSON object, each named once",
     ))?;
@@ -83,7 +83,11 @@ pub(super) fn check(
         None => "is missing",
         Some(serde_json::Value::String(sub)) if sub.is_empty() => "is empty",
         Some(serde_json::Value::String(sub)) if sub.len() > limits.subject_bytes => "is too long",
-        Some(serde_json::Value::String(sub)) => return Ok(sub),
+        Some(serde_json::Value::String(sub)) => {
+            // In range, as the limits see to it.
+            let expires_at = Timestamp::from_second(expires).unwrap_or(Timestamp::MAX);
+            return Ok((sub, expires_at));
+        }
         Some(_) => "is not text",
     };
     Err(AuthError::Claim {

@@ -156,6 +156,11 @@ impl Hs256Key {
         .map_err(|error| KeyFileError::Token(error.to_string()))
     }
 
+    /// The secret itself, for what else is sealed with such a file.
+    pub(crate) const fn secret(&self) -> [u8; SECRET_BYTES] {
+        self.secret.0
+    }
+
     pub(super) fn verify_key(&self) -> &VerifyKey {
         &self.verify
     }

@@ -48,6 +48,8 @@ pub struct Principal {
     pub namespace: Namespace,
     /// Whether every namespace is open.
     pub admin: bool,
+    /// When the token ends.
+    pub expires_at: Timestamp,
 }
 
 impl Principal {
@@ -100,6 +102,11 @@ impl Authenticator {
         self
     }
 
+    /// Whether this subject opens every namespace.
+    pub fn is_admin(&self, subject: &str) -> bool {
+        self.admins.contains(subject)
+    }
+
     /// Fetches what the mode needs ahead of the first token, and logs what its operator must know.
     pub async fn prepare(&self) {
         match &self.mode {
@@ -123,10 +130,11 @@ impl Authenticator {
             AuthMode::Jwks(jwks) => jwks.verify(&token).await?,
             AuthMode::Structural => token.require_known_algorithm()?,
         }
-        let sub = claims::check(token.claims(), now, &self.limits)?;
+        let (sub, expires_at) = claims::check(token.claims(), now, &self.limits)?;
         Ok(Principal {
             namespace: Namespace::of_subject(&sub),
-            admin: self.admins.contains(&sub),
+            admin: self.is_admin(&sub),
+            expires_at,
             sub,
         })
     }

@@ -86,6 +86,10 @@ pub fn prepare(mut settings: Settings, options: &DevOptions) -> Result<Prepared,
     if settings.auth.kind == AuthKind::Hs256 {
         settings.auth.admin_subs.push(SUBJECT.to_owned());
     }
+    if !is_given("SLESS_CONSOLE_SANDBOX") {
+        // All functions are of the one who looks at them.
+        settings.console.sandbox = false;
+    }
     if !is_given("SLESS_LOG") {
         settings.log.filter = "warn".to_owned();
     }

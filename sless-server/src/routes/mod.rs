@@ -1,5 +1,6 @@
 //! All routes: one file per domain.
 
+mod console;
 mod functions;
 mod invocations;
 mod jobs;
@@ -20,6 +21,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{auth, error::ApiError, state::AppState};
 
+pub(crate) use console::{Apart, open as open_console};
 use resources::{delete, modify};
 
 /// The server as a function from requests to answers.
@@ -32,24 +34,39 @@ pub fn router(state: AppState) -> Router {
     let streams = streams.route_layer(guard.clone());
     let guarded = guarded.route_layer(guard).route_layer(timed);
     let measured = from_fn_with_state(state.clone(), middleware::measure);
-    Router::new()
+    // Public, so outside of the token check.
+    let functions = Router::new().route("/fn/{*rest}", any(proxy::call));
+    let functions = state.apart.functions(functions);
+    let console = console_of(&state);
+    let apart = state.apart.clone();
+    let routes = Router::new()
         .merge(guarded)
         .merge(streams)
         .merge(operations::router(document))
-        // Public, so outside of the token check.
-        .route("/fn/{*rest}", any(proxy::call))
+        .merge(functions)
         .fallback(|uri: axum::http::Uri| async move { ApiError::no_route(uri.path()) })
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(measured)
         .with_state(state)
+        .merge(console)
+        .layer(measured);
+    apart.hosts(routes)
 }
 
-/// What a process without the role `api` answers: operations only.
+/// The routes of the console, where this process has that role.
+fn console_of(state: &AppState) -> Router {
+    let console = state.console.as_ref();
+    console.map_or_else(Router::new, sless_console::Console::router)
+}
+
+/// What a process without the role `api` answers: operations, and the console where it has that role.
 pub(crate) fn operations_only(state: AppState) -> Router {
-    Router::new()
+    let (console, apart) = (console_of(&state), state.apart.clone());
+    let routes = Router::new()
         .merge(operations::router(operations::Document::new(&document())))
         .fallback(|uri: axum::http::Uri| async move { ApiError::no_route(uri.path()) })
         .with_state(state)
+        .merge(console);
+    apart.hosts(routes)
 }
 
 /// The OpenAPI document of all routes.

@@ -9,9 +9,11 @@
 
 pub mod table;
 
+mod console;
 mod error;
 mod features;
 mod help;
+mod kubernetes;
 mod limits;
 mod parse;
 mod reader;
@@ -24,12 +26,14 @@ mod tests;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+pub use console::ConsoleSettings;
 pub use error::{Problem, SettingsError};
 pub use features::{BACKENDS, BackendFeature};
 pub use help::help;
+pub use kubernetes::{IngressSettings, KubernetesSettings, RegistrySettings};
 pub use limits::Limits;
 pub use parse::{AuthKind, BackendKind, LogFormat, Role};
-pub use services::{Canary, KubernetesSettings, LlmSettings, S3Settings, Services};
+pub use services::{Canary, LlmSettings, S3Settings, Services};
 pub use source::{Origin, Sources};
 pub use validation::ValidationSettings;
 
@@ -52,6 +56,8 @@ pub struct Settings {
     pub external_url: String,
     /// How tokens are checked.
     pub auth: AuthSettings,
+    /// The web console.
+    pub console: ConsoleSettings,
     /// What goes to the log, and how.
     pub log: LogSettings,
     /// How long calls under way may take to end once the server is told to stop.
@@ -60,6 +66,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The services in the place of what the base has.
     pub services: Services,
+    /// What is special to a cluster, where functions run in one.
+    pub kubernetes: Option<KubernetesSettings>,
     /// Who looks at uploads beside a model, and what becomes of verdicts.
     pub validation: ValidationSettings,
     /// Where interpreters are looked for, and what pip and npm are told: from the environment.
@@ -153,14 +161,16 @@ impl Settings {
 fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
     let listen = reader.value("SLESS_LISTEN", parse::address);
     let data_dir = reader.optional("SLESS_DATA_DIR", parse::path);
+    let backend = reader.value("SLESS_BACKEND", parse::backend);
     let data_dir = data_dir.and_then(|given| match given.or_else(source::default_data_dir) {
         Some(folder) => Ok(folder),
+        // A pod has no user with a folder of data, and needs none.
+        None if backend == Ok(BackendKind::Kubernetes) => Ok(std::env::temp_dir().join("sless")),
         None => Err(reader.missing(
             "SLESS_DATA_DIR",
             "since this system names no folder for data",
         )),
     });
-    let backend = reader.value("SLESS_BACKEND", parse::backend);
     let roles = reader.value("SLESS_ROLES", parse::roles);
     let external_url = reader.optional("EXTERNAL_URL", parse::url);
     let kind = reader.value("SLESS_AUTH", parse::auth);
@@ -174,19 +184,33 @@ fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
     let drain_timeout = reader.value("SLESS_DRAIN_TIMEOUT", parse::duration);
     let limits = Limits::read(reader);
     let services = services::read(reader);
+    let console = console::read(reader);
     let validation = validation::read(reader);
+    let given = kubernetes::Given {
+        backend: &backend,
+        roles: &roles,
+        auth: &kind,
+    };
+    let kubernetes = kubernetes::read(reader, &given);
     features::check(reader);
     if let (Ok(AuthKind::Jwks), Ok(None)) = (&kind, &jwks_url) {
         reader.missing("SLESS_JWKS_URL", "since SLESS_AUTH is jwks");
     }
-    let warnings = reader.warnings();
+    let mut warnings = reader.warnings();
     let shown = reader.shown();
-    let (listen, data_dir) = (listen?, data_dir?);
+    let (listen, data_dir, kubernetes) = (listen?, data_dir?, kubernetes?);
+    let ingress = kubernetes.as_ref().and_then(|it| it.ingress.as_ref());
+    if kubernetes.is_some() && ingress.is_none() && external_url == Ok(None) {
+        let text = "EXTERNAL_URL is not set, nor is INGRESS_HOST: URLs of functions are shown as if this \
+                    process answered them";
+        warnings.push(text.to_owned());
+    }
+    let or_else = || ingress.map_or_else(|| format!("http://{listen}"), IngressSettings::url);
     Ok(Settings {
         listen,
         backend: backend?,
         roles: roles?,
-        external_url: external_url?.unwrap_or_else(|| format!("http://{listen}")),
+        external_url: external_url?.unwrap_or_else(or_else),
         auth: AuthSettings {
             kind: kind?,
             jwks_url: jwks_url?,
@@ -202,6 +226,8 @@ fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
         drain_timeout: drain_timeout?,
         limits: limits?,
         services: services?,
+        console: console?,
+        kubernetes,
         validation: validation?,
         tools: reader.tools(),
         warnings,

@@ -66,10 +66,82 @@ pub const SETTINGS: &[Setting] = &[
         "address that users see; http:// and SLESS_LISTEN",
     ),
     open(
-        "INGRESS_HOST",
-        "host name under which functions are published (kubernetes)",
+        "KUBECONFIG",
+        "kubeconfig file; in a pod its service account (kubernetes)",
     ),
-    open("REGISTRY_HOST", "registry of function images (kubernetes)"),
+    open(
+        "SLESS_KUBE_CONTEXT",
+        "context of the kubeconfig; its current one (kubernetes)",
+    ),
+    open(
+        "SLESS_SYSTEM_NAMESPACE",
+        "namespace of the leases; the pod's own, else sless-system (kubernetes)",
+    ),
+    open(
+        "SLESS_NAMESPACE_PREFIX",
+        "looks after namespaces that begin so, and no others; all (kubernetes)",
+    ),
+    open(
+        "REGISTRY_HOST",
+        "registry of images, with a path or not: functions/… and sless-runtime-… (kubernetes)",
+    ),
+    open(
+        "REGISTRY_USERNAME",
+        "name to push and pull with (kubernetes)",
+    ),
+    secret("REGISTRY_PASSWORD", "its password or token (kubernetes)"),
+    set(
+        "REGISTRY_PLAIN_HTTP",
+        "false",
+        "whether the registry speaks plain HTTP: true or false (kubernetes)",
+    ),
+    open(
+        "REGISTRY_PULL_HOST",
+        "what nodes call REGISTRY_HOST, where they have another name for it (kubernetes)",
+    ),
+    open(
+        "SLESS_RUNTIME_REGISTRY",
+        "where the runtimes' images are; REGISTRY_HOST (kubernetes)",
+    ),
+    open(
+        "SLESS_RUNTIME_VERSIONS",
+        "their tags where they differ, such as python3.11=v0.2.0, a list with commas (kubernetes)",
+    ),
+    open(
+        "INGRESS_HOST",
+        "host of an Ingress for each function, where EXTERNAL_URL is not set (kubernetes)",
+    ),
+    open(
+        "INGRESS_CLASS",
+        "class of the Ingresses; the cluster's default (kubernetes)",
+    ),
+    open(
+        "INGRESS_TLS_SECRET",
+        "Secret with the certificate of INGRESS_HOST, in the functions' namespaces (kubernetes)",
+    ),
+    set(
+        "SLESS_CALLER_NAMESPACES",
+        "",
+        "namespaces that may call functions beside the server's own, a list with commas (kubernetes)",
+    ),
+    set(
+        "SLESS_CALLER_CIDRS",
+        "",
+        "addresses that may call functions, as 10.0.0.0/8, a list with commas (kubernetes)",
+    ),
+    open(
+        "SLESS_IDLE",
+        "how long a function is without calls until it sleeps; never (kubernetes)",
+    ),
+    open(
+        "SLESS_KUBERNETES_FILE",
+        "TOML file with what else can be set: quota, labels, pods, policies (kubernetes)",
+    ),
+    set(
+        "SLESS_LEASE_TTL",
+        "15s",
+        "how long a leading process may be silent until another takes over, from 2s (kubernetes)",
+    ),
     secret(
         "RABBITMQ_URL",
         "broker of event triggers, amqp:// or amqps:// (amqp)",
@@ -148,6 +220,24 @@ pub const SETTINGS: &[Setting] = &[
         "SLESS_ADMIN_SUBS",
         "",
         "subjects that open every namespace, a list with commas",
+    ),
+    set(
+        "SLESS_CONSOLE_PUBLIC",
+        "false",
+        "whether the console shows everything that can be read without sign-in: true or false",
+    ),
+    open(
+        "SLESS_CONSOLE_KEY_FILE",
+        "key of the console's sessions, the same for all copies; console.key in SLESS_DATA_DIR, made there",
+    ),
+    open(
+        "SLESS_CONSOLE_HOST",
+        "host under which alone the console answers, and functions do not",
+    ),
+    set(
+        "SLESS_CONSOLE_SANDBOX",
+        "true",
+        "whether pages of functions are kept from the console on their host: true or false",
     ),
     set(
         "SLESS_LOG",

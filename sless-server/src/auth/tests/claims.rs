@@ -10,6 +10,7 @@ fn check(claims: Value) -> Result<String, AuthError> {
         now(),
         &TokenLimits::default(),
     )
+    .map(|(sub, _)| sub)
 }
 
 fn at(seconds: i64) -> i64 {
