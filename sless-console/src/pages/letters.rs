@@ -64,7 +64,7 @@ fn row(reading: &Reading, path: &str, letter: &DeadLetter) -> Markup {
             td { code { (letter.message.id) } }
             td {
                 @match body {
-                    Ok(text) => pre.body { (text.chars().take(BODY_SHOWN).collect::<String>()) },
+                    Ok(text) => pre.body tabindex="0" { (text.chars().take(BODY_SHOWN).collect::<String>()) },
                     Err(_) => { (letter.message.body.len()) " " (texts.answer_binary) },
                 }
             }
