@@ -189,7 +189,10 @@ impl JobMaker {
         if spoken.contains(&base.host) {
             plain_http.insert(base.host.clone());
         }
-        let cache = (config.cache == BuildCache::Registry).then(|| Reference {
+        // Code is copied sooner than a copy of it is found, and a layer out of the cache keeps the times that
+        // its files had, so that an image would not be the same each time.
+        let kept = config.cache == BuildCache::Registry && !dependencies.is_none();
+        let cache = kept.then(|| Reference {
             version: source::CACHE.to_owned(),
             ..target.clone()
         });
