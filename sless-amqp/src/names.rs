@@ -68,7 +68,9 @@ impl Delay {
     /// so nothing here depends on that: a name holds for an hour, and a queue lives for more than two
     /// hours and twice its delay. Whatever is put into it at the end of its hour, by a process whose
     /// clock is up to an hour late, leaves it in time.
-    pub(crate) fn of(queue: &str, after: Duration, now_ms: i64) -> Self {
+    ///
+    /// A delay queue that takes nothing any more is gone around: `spare` counts those that do so.
+    pub(crate) fn of(queue: &str, after: Duration, now_ms: i64, spare: u8) -> Self {
         let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         // A broker counts whole milliseconds and may round either way.
         let step_ms = after
@@ -77,8 +79,12 @@ impl Delay {
             .next_power_of_two();
         let epoch_ms = EPOCH.as_millis() as u64;
         let epoch = u64::try_from(now_ms).unwrap_or(0) / epoch_ms;
+        let kind = match spare {
+            0 => "delay".to_owned(),
+            spare => format!("delay-{spare}"),
+        };
         Self {
-            queue: fitted(format!("{OWN}delay.{step_ms}.{epoch}.{queue}")),
+            queue: fitted(format!("{OWN}{kind}.{step_ms}.{epoch}.{queue}")),
             step_ms,
             expires_ms: 2 * epoch_ms + 2 * step_ms,
         }
@@ -143,16 +149,16 @@ mod tests {
             queue in "\\PC{1,255}",
         ) {
             let now = 500_000 * 3_600_000 + into_epoch;
-            let delay = Delay::of(&queue, Duration::from_millis(after), now);
+            let after = Duration::from_millis(after);
+            let delay = Delay::of(&queue, after, now, 0);
             prop_assert!(delay.queue.len() <= NAME_BYTES);
-            prop_assert!(delay.step_ms > after && delay.step_ms <= (2 * after + 2).max(STEP_MIN));
+            let ms = after.as_millis() as u64;
+            prop_assert!(delay.step_ms > ms && delay.step_ms <= (2 * ms + 2).max(STEP_MIN));
             // Made at the begin of the hour; the last one goes in at its end, an hour late.
             prop_assert!(delay.expires_ms > 2 * 3_600_000 + delay.step_ms);
-            prop_assert_eq!(&Delay::of(&queue, Duration::from_millis(after), now - into_epoch), &delay);
-            prop_assert_ne!(
-                Delay::of(&queue, Duration::from_millis(after), now + 3_600_000).queue,
-                delay.queue
-            );
+            prop_assert_eq!(&Delay::of(&queue, after, now - into_epoch, 0), &delay);
+            prop_assert_ne!(&Delay::of(&queue, after, now + 3_600_000, 0).queue, &delay.queue);
+            prop_assert_ne!(&Delay::of(&queue, after, now, 1).queue, &delay.queue);
         }
     }
 }

@@ -31,6 +31,9 @@ const REFUSED: Duration = Duration::from_millis(50);
 /// The most delay queues that are remembered.
 const KNOWN_MAX: usize = 4096;
 
+/// How many delay queues stand in for one that takes nothing any more.
+const SPARES: u8 = 3;
+
 /// Publishes over a connection of its own, since a broker that is short of memory stops reading from
 /// those that publish: acknowledgements go on meanwhile.
 ///
@@ -45,6 +48,8 @@ pub(crate) struct Publisher {
     idle: Mutex<Vec<(u64, Channel)>>,
     /// Queues that were seen or made, on which connection and when.
     known: Mutex<HashMap<String, (u64, Instant)>>,
+    /// Delay queues that gave no word, and when.
+    silent: Mutex<HashMap<String, Instant>>,
 }
 
 /// What is made where a queue is not there.
@@ -62,6 +67,7 @@ impl Publisher {
             places: Semaphore::new(config.publish_channels.into()),
             idle: Mutex::default(),
             known: Mutex::default(),
+            silent: Mutex::default(),
         })
     }
 
@@ -145,6 +151,9 @@ impl Publisher {
     }
 
     /// Lets a message wait, and come to `queue` then.
+    ///
+    /// A quorum queue of a broker that was killed may be there and have no leader ever after: it confirms
+    /// nothing. So a delay queue that gave no word in time is not used for a while.
     pub(crate) async fn publish_after(
         &self,
         queue: &str,
@@ -152,12 +161,34 @@ impl Publisher {
         properties: BasicProperties,
         body: &[u8],
     ) -> Result<(), Fault> {
-        let delay = Delay::of(queue, after, Timestamp::now().as_millisecond());
+        let now = Timestamp::now().as_millisecond();
+        let delays = (0..=SPARES).map(|spare| Delay::of(queue, after, now, spare));
+        let mut delays = delays.skip_while(|delay| self.is_silent(&delay.queue));
+        let delay = delays
+            .next()
+            .unwrap_or_else(|| Delay::of(queue, after, now, SPARES));
         let wanted = Wanted {
             arguments: waiting(&delay, queue),
             queue: delay.queue,
         };
-        self.publish_into(&wanted, properties, body).await
+        let published = self.publish_into(&wanted, properties, body).await;
+        if let Err(Fault::Late { .. }) = published {
+            self.note_silent(wanted.queue);
+        }
+        published
+    }
+
+    fn is_silent(&self, queue: &str) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.get(queue).is_some_and(|at| at.elapsed() < KNOWN)
+    }
+
+    fn note_silent(&self, queue: String) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|_, at| at.elapsed() < KNOWN);
+        if silent.len() < KNOWN_MAX {
+            silent.insert(queue, Instant::now());
+        }
     }
 
     /// Makes a queue if it is not there; one that is there is taken as it is.
