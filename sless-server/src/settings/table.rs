@@ -135,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     open(
         "SLESS_KUBERNETES_FILE",
-        "TOML file with what else can be set: quota, labels, pods, policies (kubernetes)",
+        "TOML file with what else can be set: quota, pods, policies, builds, cron_jobs, keda (kubernetes)",
     ),
     set(
         "SLESS_LEASE_TTL",

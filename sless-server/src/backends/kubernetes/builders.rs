@@ -1,9 +1,9 @@
-//! What makes images. Of several builders the engine takes the first that can.
+//! What makes images: without a Job where nothing is to be installed, else with one.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use sless_core::{Builder, Clock, Error, source::SourceLimits};
-use sless_k8s::{Cluster, Credentials, LayerBuilder, LayerBuilderConfig, RegistryConfig};
+use sless_core::{Clock, Error, source::SourceLimits};
+use sless_k8s::{Cluster, Credentials, KubeBuilder, LayerBuilderConfig, RegistryConfig};
 
 use crate::{
     StartError,
@@ -13,30 +13,15 @@ use crate::{
 /// Where the images of functions are, below the registry.
 const FOLDER: &str = "functions";
 
-/// The builders, in the order in which they are asked.
-#[derive(Debug)]
-pub(super) struct Builders {
-    layer: Arc<LayerBuilder>,
-}
-
-impl Builders {
-    pub(super) fn all(&self) -> Vec<Arc<dyn Builder>> {
-        vec![self.layer.clone()]
-    }
-
-    pub(super) async fn shutdown(&self) {
-        self.layer.shutdown().await;
-    }
-}
-
+/// The builder of images. What its Jobs are like is in the configuration of the cluster.
 pub(super) fn open(
     given: &KubernetesSettings,
-    _cluster: &Cluster,
+    cluster: &Cluster,
     limits: SourceLimits,
     clock: &Arc<dyn Clock>,
-) -> Result<Builders, StartError> {
+) -> Result<Arc<KubeBuilder>, StartError> {
     let registry = &given.registry;
-    let config = LayerBuilderConfig {
+    let images = LayerBuilderConfig {
         repository: format!("{}/{FOLDER}", registry.host),
         pull_repository: registry
             .pull_host
@@ -46,10 +31,8 @@ pub(super) fn open(
         registry: connection(registry),
         ..LayerBuilderConfig::default()
     };
-    let layer = LayerBuilder::new(config, clock.clone()).map_err(named)?;
-    Ok(Builders {
-        layer: Arc::new(layer),
-    })
+    let builder = KubeBuilder::new(cluster.clone(), images, clock.clone()).map_err(named)?;
+    Ok(Arc::new(builder))
 }
 
 /// How to speak with the registry.
@@ -70,7 +53,10 @@ fn connection(registry: &RegistrySettings) -> RegistryConfig {
 }
 
 fn named(error: Error) -> StartError {
-    let message = format!("REGISTRY_HOST: {}", error.message());
+    let message = format!(
+        "REGISTRY_HOST or SLESS_KUBERNETES_FILE: {}",
+        error.message()
+    );
     Error::new(error.kind(), message)
         .with_reason(error.reason().to_owned())
         .with_source(error)

@@ -30,7 +30,7 @@ pub(super) fn of(settings: &Settings, given: &KubernetesSettings) -> Result<K8sC
     }
     if !settings.has_role(Role::Operator) {
         // One question to a pod is enough, whoever asks it.
-        scheduler.idle_check_ms = 0;
+        (scheduler.idle_check_ms, scheduler.scale_check_ms) = (0, 0);
     }
     match &given.ingress {
         Some(ingress) => {

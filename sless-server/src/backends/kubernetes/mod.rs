@@ -42,13 +42,14 @@ pub(super) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
         leases_have_a_place(&cluster).await?;
     }
     let limits = crate::app::source_limits(&settings.limits);
-    let builders = builders::open(given, &cluster, limits, &clock)?;
+    let builder = builders::open(given, &cluster, limits, &clock)?;
     let scheduler = KubeScheduler::connect(cluster.clone()).await;
     let scheduler = Arc::new(scheduler.map_err(|error| named(given, error))?);
     let backends = Backends {
         catalog: Arc::new(catalog),
-        builders: builders.all(),
+        builders: vec![builder.clone()],
         scheduler: scheduler.clone(),
+        cron: scheduler.cron(),
         dispatcher: Arc::new(no_broker::NoBroker),
         publisher: None,
         invocations: None,
@@ -71,7 +72,7 @@ pub(super) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
     if settings.services.amqp_url.is_none() {
         tracing::warn!("RABBITMQ_URL is not set: event triggers have no queues");
     }
-    assembled.add(part::KubernetesPart::new(cluster, scheduler, builders));
+    assembled.add(part::KubernetesPart::new(cluster, scheduler, builder));
     Ok(assembled)
 }
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use sless_k8s::{Cluster, KubeScheduler};
+use sless_k8s::{Cluster, KubeBuilder, KubeScheduler};
 use tokio::task::AbortHandle;
 
-use super::{super::Part, builders::Builders};
+use super::super::Part;
 
 /// How often the API server is asked whether it is there.
 const EVERY: Duration = Duration::from_secs(5);
@@ -18,13 +18,17 @@ const EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct KubernetesPart {
     scheduler: Arc<KubeScheduler>,
-    builders: Builders,
+    builder: Arc<KubeBuilder>,
     trouble: Arc<RwLock<Option<String>>>,
     looking: AbortHandle,
 }
 
 impl KubernetesPart {
-    pub(super) fn new(cluster: Cluster, scheduler: Arc<KubeScheduler>, builders: Builders) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        scheduler: Arc<KubeScheduler>,
+        builder: Arc<KubeBuilder>,
+    ) -> Self {
         let trouble = Arc::<RwLock<Option<String>>>::default();
         let seen = trouble.clone();
         let looking = tokio::spawn(async move {
@@ -44,7 +48,7 @@ impl KubernetesPart {
         });
         Self {
             scheduler,
-            builders,
+            builder,
             trouble,
             looking: looking.abort_handle(),
         }
@@ -75,7 +79,7 @@ impl Part for KubernetesPart {
 
     async fn shutdown(&self) {
         self.looking.abort();
-        self.builders.shutdown().await;
+        self.builder.shutdown().await;
         self.scheduler.shutdown().await;
     }
 }
