@@ -192,7 +192,7 @@ pub struct Workload {
     pub env: BTreeMap<String, String>,
     /// How many copies; 0 is off.
     pub replicas: u32,
-    /// The most copies; where it is above `replicas`, a backend that scales adds copies while more calls
+    /// The most copies; where it is above `replicas`, and that is not 0, a backend that scales adds copies while more calls
     /// are under way than those take.
     pub max_replicas: u32,
     /// How long one call may take.

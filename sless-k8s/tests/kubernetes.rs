@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is measured is shown")]
 
 mod kubernetes {
+    mod away;
     mod between;
     mod builder_suite;
     mod catalog_faults;

@@ -366,7 +366,10 @@ fn copies(
         workload.replicas,
         workload.max_replicas.max(workload.replicas),
     );
-    let Some(known) = known else { return least };
+    // Off is off, whatever there may be at most.
+    let Some(known) = known.filter(|_| least > 0) else {
+        return least;
+    };
     let same = known.revision == Some(workload.revision());
     let may_sleep = wanted["metadata"]["annotations"][annotation::IDLE] != "0";
     if by_keda && same {

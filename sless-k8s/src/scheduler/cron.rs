@@ -136,7 +136,7 @@ impl CronScheduler for KubeScheduler {
         self.inner.cron_jobs()?;
         let mut receipt = Receipt::default();
         if self.inner.drop_cron(trigger).await? {
-            receipt.add("cron_job", &names::cron(trigger), BACKEND);
+            receipt.add("cron_job", names::cron(trigger), BACKEND);
         }
         Ok(receipt)
     }

@@ -30,7 +30,7 @@ use sless_core::{
     JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
     Scheduler, SchedulerCapabilities, Workload, WorkloadStatus,
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -63,6 +63,8 @@ pub(crate) struct Inner {
     cache: Arc<Cache>,
     /// KEDA's, where it scales functions.
     interceptor: Option<Arc<Endpoint>>,
+    /// Held by whoever writes a policy.
+    policing: Mutex<()>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -94,6 +96,7 @@ impl KubeScheduler {
         };
         let inner = Arc::new(Inner {
             interceptor,
+            policing: Mutex::default(),
             cache: Arc::new(Cache::default()),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),

@@ -44,8 +44,16 @@ impl Inner {
         name: &str,
         policy: &Value,
     ) -> Result<(), Fault> {
-        let known = self.cache.policy(namespace.workloads().as_str(), name);
-        if known.is_some_and(|known| same::holds(&policy["spec"], &known["spec"])) {
+        let is_there = || {
+            let known = self.cache.policy(namespace.workloads().as_str(), name);
+            known.is_some_and(|known| same::holds(&policy["spec"], &known["spec"]))
+        };
+        if is_there() {
+            return Ok(());
+        }
+        // Of many functions that come at once, one writes it.
+        let _writing = self.policing.lock().await;
+        if is_there() {
             return Ok(());
         }
         let api: Api<NetworkPolicy> = self.api(namespace);

@@ -191,7 +191,9 @@ async fn many_functions_cost_little() {
         let at = parts.iter().position(|part| *part == "namespaces");
         let resource = at.and_then(|at| parts.get(at + 2)).unwrap_or(&"");
         let of = at.and_then(|at| parts.get(at + 4)).unwrap_or(&"");
-        *kinds.entry(format!("{method} {resource} {of}")).or_default() += count;
+        *kinds
+            .entry(format!("{method} {resource} {of}"))
+            .or_default() += count;
     }
     println!("{kinds:?}");
     let policies = namespaces.len();

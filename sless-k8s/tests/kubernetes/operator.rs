@@ -100,6 +100,15 @@ pub(crate) struct Operator {
 impl Operator {
     /// Starts one, as soon as the API server lets it.
     pub(crate) async fn start(config: K8sConfig, resync: Duration) -> Self {
+        Self::start_with(config, resync, |_| {}).await
+    }
+
+    /// The same, with some backends changed.
+    pub(crate) async fn start_with(
+        config: K8sConfig,
+        resync: Duration,
+        change: impl FnOnce(&mut Backends),
+    ) -> Self {
         let begun = Instant::now();
         let scheduler = loop {
             let cluster = Cluster::connect(config.clone()).await.expect("settings");
@@ -109,13 +118,14 @@ impl Operator {
             }
         };
         let cluster = Cluster::connect(config).await.expect("settings");
-        let backends = Backends {
+        let mut backends = Backends {
             catalog: Arc::new(KubeCatalog::new(cluster)),
             builders: vec![Arc::new(Built)],
             cron: scheduler.cron(),
             scheduler: scheduler.clone(),
             ..Backends::in_memory()
         };
+        change(&mut backends);
         let mut options = Options::default();
         options.roles = Roles {
             operator: true,

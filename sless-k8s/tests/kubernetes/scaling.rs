@@ -160,7 +160,7 @@ async fn a_new_revision_comes_with_as_many_copies_as_the_old_one_had() {
     workload.env.insert("A".to_owned(), "1".to_owned());
     scheduler.apply(&workload).await.expect("an apply");
     assert_eq!(copies().await, Some(2), "another revision");
-    for (replicas, most, expected) in [(1, 1, 1), (2, 4, 2), (0, 0, 0), (1, 3, 1), (5, 3, 5)] {
+    for (replicas, most, expected) in [(1, 1, 1), (2, 4, 2), (0, 3, 0), (1, 3, 1), (5, 3, 5)] {
         workload.generation += 1;
         (workload.replicas, workload.max_replicas) = (replicas, most);
         scheduler.apply(&workload).await.expect("an apply");

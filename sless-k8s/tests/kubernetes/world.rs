@@ -104,6 +104,11 @@ fn registries() -> (String, String) {
 /// A builder that puts its images below this path.
 pub(crate) fn builder(path: &str) -> sless_core::Result<LayerBuilder> {
     let (here, node) = registries();
+    builder_at(here, &node, path)
+}
+
+/// The same, with a registry that is called so here and by nodes.
+pub(crate) fn builder_at(here: String, node: &str, path: &str) -> sless_core::Result<LayerBuilder> {
     let config = LayerBuilderConfig {
         repository: format!("{here}/{path}"),
         pull_repository: Some(format!("{node}/{path}")),
@@ -203,11 +208,17 @@ pub(crate) fn no_image() -> Digest {
 }
 
 /// Waits until `look` finds something. Its `Err` says what was seen instead.
-pub(crate) async fn eventually<T>(
+pub(crate) async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    within(PATIENCE, what, look).await
+}
+
+/// The same, with this much patience.
+pub(crate) async fn within<T>(
+    patience: Duration,
     what: &str,
     mut look: impl AsyncFnMut() -> Result<T, String>,
 ) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     loop {
         match look().await {
             Ok(found) => return found,
