@@ -15,7 +15,10 @@ mod source;
 mod triggers;
 mod upload;
 
-use axum::{Router, middleware::from_fn_with_state, response::IntoResponse, routing::any};
+use axum::{
+    Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, response::IntoResponse,
+    routing::any,
+};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -31,7 +34,10 @@ pub fn router(state: AppState) -> Router {
     let timed = from_fn_with_state(state.clone(), middleware::time_limit);
     let guard = from_fn_with_state(state.authenticator.clone(), auth::guard);
     let (streams, _) = streams().split_for_parts();
-    let streams = streams.route_layer(guard.clone());
+    // An upload as a form is held to the limits of any upload, and not to those of axum.
+    let streams = streams
+        .route_layer(guard.clone())
+        .layer(DefaultBodyLimit::disable());
     let guarded = guarded.route_layer(guard).route_layer(timed);
     let measured = from_fn_with_state(state.clone(), middleware::measure);
     // Public, so outside of the token check.

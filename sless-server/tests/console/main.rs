@@ -10,7 +10,7 @@ use std::{
 };
 
 /// How long a scenario may take.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs a scenario and shows what it says where it fails.
 fn run(scenario: &str) {
@@ -92,11 +92,13 @@ scenarios![
     accordion,
     apart,
     call_form,
+    console_alone,
     dead_letters,
     drop_code,
     live_logs,
     many_functions,
     markup,
+    own_host,
     restart,
     screenshots,
     sign_in,

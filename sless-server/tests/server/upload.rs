@@ -100,6 +100,35 @@ async fn a_form_with_a_file_is_the_same_upload() {
 }
 
 #[tokio::test]
+async fn a_large_form_is_held_to_the_limits_of_uploads_alone() {
+    let server = created().await;
+    let token = server.token("alice");
+    // More than what forms may have by default, of characters that do not shrink much.
+    let noise: String = std::iter::repeat_with(fastrand::alphanumeric)
+        .take(3_000_000)
+        .collect();
+    let code = zip(&[
+        ("handler.py", "def handle(event): return 1\n"),
+        ("noise.txt", &noise),
+    ]);
+    assert!(code.len() > 2_097_152, "{}", code.len());
+    let mut body = b"--X\r\ncontent-disposition: form-data; name=\"file\"\r\n\r\n".to_vec();
+    body.extend(code);
+    body.extend(b"\r\n--X--\r\n");
+    let mut request = format!(
+        "POST /v1/namespaces/{}/functions/hello/upload HTTP/1.1\r\nhost: x\r\n\
+         connection: close\r\nauthorization: Bearer {token}\r\n\
+         content-type: multipart/form-data; boundary=X\r\ncontent-length: {}\r\n\r\n",
+        server.namespace,
+        body.len()
+    )
+    .into_bytes();
+    request.extend(body);
+    let answer = Answer::of(&server.exchange(request).await);
+    assert_eq!(answer.status, 202, "{answer:?}");
+}
+
+#[tokio::test]
 async fn what_is_no_zip_is_refused_and_nothing_is_stored() {
     let server = created().await;
     for body in [&b""[..], b"not a zip", b"PK\x03\x04"] {

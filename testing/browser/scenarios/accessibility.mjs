@@ -1,5 +1,5 @@
 // axe-core on every page and with everything open: both themes, both languages, wide and narrow.
-import { axeSource, equal, holds } from "./world.mjs";
+import { axeSource, equal, holds, signIn } from "./world.mjs";
 import { fill, openAll } from "./screenshots.mjs";
 
 export const settings = { SLESS_STATIC_VALIDATION: "true" };
@@ -19,15 +19,18 @@ async function check(page, what) {
 
 export default async function (world) {
   await fill(world);
-  for (const [colorScheme, locale, width] of [
-    ["light", "en-US", 1280], ["dark", "ru-RU", 1280], ["dark", "en-US", 360], ["light", "ru-RU", 360],
+  // Colours and words are looked at in each pair; parts as pages of their own only once in each width.
+  const parts = ["/source/orders", "/functions/orders/calls", "/functions/orders/logs",
+    "/triggers/queue/dead-letters", "/functions/none"];
+  for (const [colorScheme, locale, width, alone] of [
+    ["light", "en-US", 1280, parts], ["dark", "ru-RU", 1280, []],
+    ["dark", "en-US", 360, parts], ["light", "ru-RU", 360, []],
   ]) {
     const what = `${colorScheme}, ${locale}, ${width}`;
     const context = await world.window({ colorScheme, locale, viewport: { width, height: 800 }, reducedMotion: "reduce" });
     const page = await world.tab(context);
     await page.goto(world.console());
     await check(page, `signing in, ${what}`);
-    const { signIn } = await import("./world.mjs");
     await signIn(page, "wrong");
     await check(page, `a refusal, ${what}`);
     await signIn(page, world.token("alice"));
@@ -35,8 +38,7 @@ export default async function (world) {
     await page.locator("#f-orders > summary").click();
     await openAll(page, "#f-orders");
     await check(page, `an open entry, ${what}`);
-    for (const below of ["/functions/orders", "/source/orders", "/functions/orders/calls",
-      "/functions/orders/logs", "/triggers/queue/dead-letters", "/functions/none"]) {
+    for (const below of ["/functions/orders", ...alone]) {
       await page.goto(world.console(below));
       if (below === "/functions/orders") await openAll(page, "article");
       await check(page, `${below}, ${what}`);

@@ -3,8 +3,8 @@
 import { World } from "./world.mjs";
 
 const name = process.argv[2];
-const { settings, default: scenario } = await import(`./${name}.mjs`);
-const world = await World.start(settings);
+const { settings, bare, default: scenario } = await import(`./${name}.mjs`);
+const world = await World.start(settings, { bare });
 let failed = false;
 try {
   await scenario(world);

@@ -23,17 +23,18 @@ export const state = needed("SLESS_TEST_BROWSER_STATE");
 const binary = needed("SLESS_TEST_SERVER");
 
 export class World {
-  static async start(settings = {}) {
+  /** `settings` is of the environment, or a function of the port. `bare` leaves the API alone. */
+  static async start(settings = {}, { bare = false } = {}) {
     const world = new World();
     mkdirSync(state, { recursive: true });
     world.folder = mkdtempSync(join(state, "world-"));
     world.port = await freePort();
     world.address = `http://127.0.0.1:${world.port}`;
-    world.settings = settings;
+    world.settings = typeof settings === "function" ? settings(world.port) : settings;
     world.tokens = {};
     await world.serve();
     world.namespace = namespaceOf(world.token("alice"));
-    await world.api("POST", "/ensure");
+    if (!bare) await world.api("POST", "/ensure");
     world.browser = await chromium.launch({
       executablePath: needed("SLESS_TEST_BROWSER"),
       // Debian's Chromium does not run as root in a sandbox of its own; nothing foreign is looked at here.
