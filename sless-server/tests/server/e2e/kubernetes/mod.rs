@@ -1,5 +1,6 @@
 //! What only a cluster has: several processes, other hands, restarts under load, and deaths.
 
+mod bare;
 mod fleet;
 mod killed;
 mod kubectl;
