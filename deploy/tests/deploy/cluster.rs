@@ -70,6 +70,10 @@ impl Site {
             ("S3_REGION", variable("SLESS_TEST_S3_REGION")),
             ("S3_BUCKET", name.clone()),
             ("S3_CREATE_BUCKET", "true".to_owned()),
+            (
+                "SLESS_CONSOLE_KEY_FILE",
+                "/etc/sless/keys/console.key".to_owned(),
+            ),
             // Other tests have servers of their own on this cluster.
             ("SLESS_NAMESPACE_PREFIX", user.clone()),
         ];
@@ -81,16 +85,12 @@ impl Site {
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, labels: {{{labels}}}}}\n"
         ));
         // As docs/operating.md says.
-        let keys = format!("--from-file={}", secret.display());
-        kubectl(&[
-            "-n",
-            &name,
-            "create",
-            "secret",
-            "generic",
-            "sless-keys",
-            &keys,
-        ]);
+        let console = own.path().join("console.key");
+        // It is made with a token, as the other one is.
+        server::token(&console, &subject);
+        let keys = [&secret, &console].map(|key| format!("--from-file={}", key.display()));
+        let of_keys = ["-n", &name, "create", "secret", "generic", "sless-keys"];
+        kubectl(&[&of_keys[..], &[&keys[0], &keys[1]]].concat());
         let literal = |name: &str, variable_name: &str| {
             format!("--from-literal={name}={}", variable(variable_name))
         };
