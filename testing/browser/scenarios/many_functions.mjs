@@ -17,20 +17,41 @@ export default async function (world) {
   }
   console.log(`500 functions answered in ${Math.min(...times)} ms (all: ${times})`);
   holds(Math.min(...times) < 200, `answered in ${times} ms`);
-  const frames = await page.evaluate(() => new Promise((done) => {
+  // What the page itself takes of the processor for a frame: on a busy machine a frame may come late
+  // without the page being to blame.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const taken = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+  };
+  const rounds = [];
+  let frames;
+  for (let round = 0; round < 3; round += 1) {
+    const before = await taken();
+    frames = await scroll(page);
+    rounds.push((await taken() - before) / frames.length);
+  }
+  const each = Math.min(...rounds);
+  const middle = frames[Math.floor(frames.length / 2)];
+  console.log(`a frame while scrolling: ${each.toFixed(1)} ms of work, ${middle.toFixed(1)} ms in the middle`);
+  holds(each < 16, `scrolling takes ${each} ms of work a frame`);
+  clean(page, world);
+}
+
+/** Scrolls for 120 frames, from the top, and answers how far apart they came, sorted. */
+function scroll(page) {
+  return page.evaluate(() => new Promise((done) => {
     const gaps = [];
     let last = performance.now();
+    scrollTo(0, 0);
     const step = (now) => {
       gaps.push(now - last);
       last = now;
       scrollBy(0, 120);
       if (gaps.length < 120) requestAnimationFrame(step);
-      else done(gaps.slice(5).sort((a, b) => a - b));
+      else done(gaps.sort((a, b) => a - b));
     };
     requestAnimationFrame(step);
   }));
-  const middle = frames[Math.floor(frames.length / 2)];
-  console.log(`a frame while scrolling: ${middle.toFixed(1)} ms in the middle, ${frames.at(-1).toFixed(1)} ms at most`);
-  holds(middle < 34, `scrolling takes ${middle} ms a frame`);
-  clean(page, world);
 }

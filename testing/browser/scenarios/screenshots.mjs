@@ -82,7 +82,10 @@ export default async function (world) {
       await page.locator("#f-orders > summary").click();
       await page.locator("#f-orders details[data-fetch*='/source/'] > summary").click();
       await page.locator("#f-orders .code .text").waitFor();
+      await page.setViewportSize({ width, height: 1100 });
+      await page.evaluate(() => scrollTo(0, 0));
       await shot("open");
+      await page.setViewportSize({ width, height });
       await page.goto(world.console("/functions/orders"));
       await openAll(page, "article");
       await shot("function", { fullPage: true });
