@@ -109,7 +109,8 @@ pub(super) fn read(
     let idle = reader.optional("SLESS_IDLE", parse::duration);
     let file = reader.optional("SLESS_KUBERNETES_FILE", parse::path);
     let lease_ttl = reader.value("SLESS_LEASE_TTL", lease_ttl);
-    if !matches!(given.backend, Ok(BackendKind::Kubernetes)) || !cfg!(feature = "kubernetes") {
+    let asked = matches!(given.backend, Ok(BackendKind::Kubernetes));
+    if !(asked && cfg!(feature = "kubernetes")) {
         return Ok(None);
     }
     let needs = needed(reader, given);
