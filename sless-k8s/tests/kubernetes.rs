@@ -5,15 +5,20 @@
 mod kubernetes {
     mod away;
     mod between;
+    mod build_place;
+    mod build_suites;
     mod builder_suite;
+    mod builds;
     mod catalog_faults;
     mod catalog_refusals;
     mod catalog_schema;
     mod catalog_suite;
+    mod closed_registry;
     mod cron_jobs;
     mod curl_image;
     mod faults;
     mod handover;
+    mod index;
     mod isolation;
     mod job_reasons;
     mod keda;
