@@ -12,12 +12,23 @@ use super::{
 /// The time that everything in an image has: 2000-01-01, as in a context.
 pub(super) const TIME: u64 = 946_684_800;
 
-/// BuildKit sends a folder as it is, and files of the downward API are links. The rest of the arguments
-/// are those of `buildctl`.
+/// Starts buildkitd, and runs `buildctl` with the arguments once it answers. What goes wrong with the
+/// daemon is told at once. BuildKit sends a folder as it is, and files of the downward API are links.
 const SCRIPT: &str = r#"set -eu
-mkdir -p /tmp/sless-build
-cp -L "$0/Dockerfile" /tmp/sless-build/Dockerfile
-exec buildctl-daemonless.sh "$@""#;
+files=$1
+shift
+work=/tmp/sless-build
+mkdir -p $work
+cp -L "$files/Dockerfile" $work/Dockerfile
+{ $BUILDKITD --addr=unix://$work/buildkitd.sock >$work/log 2>&1 || true; : >$work/ended; } &
+until buildctl --addr=unix://$work/buildkitd.sock debug workers >/dev/null 2>&1; do
+  if [ -e $work/ended ]; then
+    cat $work/log >&2
+    exit 1
+  fi
+  sleep 0.1
+done
+exec buildctl --addr=unix://$work/buildkitd.sock "$@""#;
 
 pub(super) fn plan(config: &BuildKitConfig, work: &Work) -> Plan {
     let Work { target, cache, .. } = work;
@@ -51,10 +62,10 @@ pub(super) fn plan(config: &BuildKitConfig, work: &Work) -> Plan {
         arguments.push(format!("--secret=id={name},env={name}"));
     }
     let rootless = config.mode == BuildKitMode::Rootless;
-    let mut flags = format!("--config={FILES}/buildkitd.toml");
+    let mut daemon = format!("buildkitd --config={FILES}/buildkitd.toml");
     if rootless {
         // The container's /proc is masked, so that another one cannot be mounted.
-        flags.push_str(" --oci-worker-no-process-sandbox");
+        daemon = format!("rootlesskit {daemon} --oci-worker-no-process-sandbox");
     }
     let state = if rootless {
         "/home/user/.local/share/buildkit"
@@ -63,13 +74,9 @@ pub(super) fn plan(config: &BuildKitConfig, work: &Work) -> Plan {
     };
     Plan {
         image: config.image.clone(),
-        command: ["/bin/sh", "-c", SCRIPT].map(str::to_owned).into(),
+        command: ["/bin/sh", "-c", SCRIPT, "build"].map(str::to_owned).into(),
         arguments,
-        variables: BTreeMap::from([
-            ("BUILDKITD_FLAGS", flags),
-            // About a minute, on a node that has other things to do.
-            ("BUILDCTL_CONNECT_RETRIES_MAX", "70".to_owned()),
-        ]),
+        variables: BTreeMap::from([("BUILDKITD", daemon)]),
         files: BTreeMap::from([
             ("Dockerfile", work.dockerfile.clone()),
             ("buildkitd.toml", registries(work)),
@@ -94,7 +101,7 @@ pub(super) fn plan(config: &BuildKitConfig, work: &Work) -> Plan {
                 "fsGroup": ROOTLESS_USER,
             })
         } else {
-            json!({})
+            json!({"runAsUser": 0, "runAsGroup": 0})
         },
         host_users: (config.mode == BuildKitMode::UserNamespace).then_some(false),
     }

@@ -129,7 +129,7 @@ pub enum BuildTool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildKitConfig {
-    /// The image: one with `buildctl-daemonless.sh`, and with RootlessKit where the mode is
+    /// The image: one with `buildkitd`, `buildctl` and `/bin/sh`, and with RootlessKit where the mode is
     /// [`BuildKitMode::Rootless`].
     pub image: String,
     /// What a build may do on its node.

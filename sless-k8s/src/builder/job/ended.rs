@@ -43,7 +43,7 @@ pub(super) fn verdict(run: &Run, dependencies: &Dependencies, asked: &str) -> Re
     // Nothing of the function's own has run: the tool could not start, pull or push.
     let telling = |line: &&&str| {
         let lower = line.to_ascii_lowercase();
-        lower.starts_with("error") || lower.contains("failed to solve")
+        lower.contains("error:") || lower.contains("failed to solve")
     };
     let said = lines.iter().rev().find(telling).or(lines.last());
     let said = said.map_or("it wrote nothing", |line| line.trim());

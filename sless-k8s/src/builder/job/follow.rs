@@ -69,12 +69,12 @@ impl JobMaker {
             lines: VecDeque::new(),
             no_image: None,
         };
-        following.to_end().await
+        following.reach_end().await
     }
 }
 
 impl Following<'_> {
-    async fn to_end(mut self) -> Result<Run, Broken> {
+    async fn reach_end(mut self) -> Result<Run, Broken> {
         let api: Api<Pod> = self.maker.api();
         let selected = watcher::Config::default().labels(&format!("{BUILD}={}", self.job.build));
         let mut pods = watcher(api, selected).default_backoff().boxed();
