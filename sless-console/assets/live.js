@@ -30,8 +30,13 @@ function connection(works) {
 
 function all(told) {
   const names = new Set(told.map(({ name }) => name));
-  for (const entry of document.querySelectorAll("#functions > details")) {
-    if (!names.has(entry.dataset.function)) entry.remove();
+  // Of a list of several pages only the first is told: what comes after its last name may be there.
+  const cursor = new URLSearchParams(location.search).has("cursor");
+  const pages = cursor || document.querySelector('main [name="cursor"]') !== null;
+  const last = told.at(-1)?.name ?? "";
+  for (const { dataset: { function: name } } of document.querySelectorAll("#functions > details")) {
+    const untold = pages && name > last;
+    if (!names.has(name) && !untold) document.getElementById(`f-${name}`)?.remove();
   }
   told.forEach(one);
 }
