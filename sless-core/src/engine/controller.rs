@@ -11,6 +11,9 @@ use crate::{
     resource::ObjectKey,
 };
 
+/// Objects that are listed at once: only their keys are kept.
+const PAGE: usize = 100;
+
 impl Engine {
     /// Starts every loop that this process's roles ask for.
     pub(super) fn start(self: &Arc<Self>, records: super::record::RecordQueue) {
@@ -185,7 +188,7 @@ impl Engine {
             if kind == Kind::Function && !self.reconciles() && first.is_some() {
                 break;
             }
-            let mut query = ListQuery::all(kind);
+            let mut query = ListQuery::all(kind).with_limit(PAGE);
             loop {
                 let page = self.backends.catalog.list(&query).await?;
                 first.get_or_insert(page.position);

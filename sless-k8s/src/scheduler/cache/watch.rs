@@ -53,6 +53,10 @@ trait Kept:
     fn retain(cache: &Cache, seen: &HashSet<Self::Mark>, since: Instant);
 }
 
+/// Objects that are listed at once: each takes a hundred times the memory of what is kept of it, until it is
+/// read.
+const PAGE: u32 = 50;
+
 /// What is watched beside what always is.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scheduler) struct Watched {
@@ -107,7 +111,9 @@ async fn watch_one<K: Kept>(
     let mut first = true;
     loop {
         let api: Api<K> = Api::all(client.clone());
-        let config = watcher::Config::default().labels(labels::SELECTOR);
+        let config = watcher::Config::default()
+            .labels(labels::SELECTOR)
+            .page_size(PAGE);
         let mut events = watcher(api, config).default_backoff().boxed();
         let until = tokio::time::Instant::now() + resync;
         let mut listing = (HashSet::new(), Instant::now());
