@@ -164,7 +164,8 @@ fn needed(reader: &mut Reader<'_>, given: &Given<'_>) -> Result<(), Noted> {
     };
     let has = |role| roles.contains(&role);
     let mut noted = Ok(());
-    if !(has(Role::Api) && has(Role::Operator)) && !reader.is_given("S3_BUCKET") {
+    let apart = !has(Role::Api) || !has(Role::Operator);
+    if apart && !reader.is_given("S3_BUCKET") {
         noted = Err(reader.missing(
             "S3_BUCKET",
             "since SLESS_BACKEND is kubernetes and SLESS_ROLES are not api and operator in one \
