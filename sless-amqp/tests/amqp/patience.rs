@@ -152,6 +152,9 @@ async fn a_delay_queue_without_a_leader_is_gone_around() {
     })
     .await;
     let queues = broker.ctl(&["list_queues", "name"]);
-    assert!(queues.contains("sless.delay-1."), "a spare is used: {queues}");
+    assert!(
+        queues.contains("sless.delay-1."),
+        "a spare is used: {queues}"
+    );
     dispatcher.shutdown().await;
 }

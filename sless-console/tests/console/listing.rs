@@ -200,5 +200,8 @@ async fn five_hundred_functions_render_within_a_fifth_of_a_second() {
             500
         );
     }
-    assert!(best < Duration::from_millis(200), "{best:?} for {bytes} bytes");
+    assert!(
+        best < Duration::from_millis(200),
+        "{best:?} for {bytes} bytes"
+    );
 }
