@@ -194,6 +194,7 @@ pub struct Workload {
     pub replicas: u32,
     /// The most copies; where it is above `replicas`, and that is not 0, a backend that scales adds copies while more calls
     /// are under way than those take.
+    #[serde(default)]
     pub max_replicas: u32,
     /// How long one call may take.
     pub timeout: Duration,

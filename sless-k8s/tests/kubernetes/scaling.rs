@@ -121,7 +121,7 @@ async fn copies_follow_the_calls_of_all_proxies_within_bounds() {
     .await;
     let answered = answered.load(Ordering::Relaxed);
     assert_eq!(failed, 0, "of {answered} calls");
-    assert!(answered > 10, "{answered} calls");
+    assert!(answered >= 4, "{answered} calls of four callers");
     other.shutdown().await;
     place.end().await;
 }
