@@ -1,7 +1,8 @@
 // Phases and logs as they happen.
 import { clean, equal, holds, until } from "./world.mjs";
 
-const code = (word) => `import sys
+const code = (word, takes = 0) => `import sys, time
+time.sleep(${takes})
 print("loaded ${word}")
 def handle(event):
     print("called ${word}", event)
@@ -29,7 +30,8 @@ export default async function (world) {
     const look = () => globalThis.seen(document.querySelector("[data-state] [data-phase]").dataset.phase);
     new MutationObserver(look).observe(document.querySelector("[data-state]"), { childList: true, subtree: true });
   });
-  await world.upload("hello", { "handler.py": code("second") });
+  // A state that passes at once may never be told.
+  await world.upload("hello", { "handler.py": code("second", 2) });
   await until("another phase and ready again", async () => phases.size >= 2 && phases.has("ready"));
   await world.call("hello", "", { method: "POST", body: "{}" });
   await until("the line of the new code", async () => (await lines.textContent()).includes("called second {}"));
