@@ -28,6 +28,12 @@ impl EventSink for FunctionSink {
         let Some(engine) = self.engine.upgrade() else {
             return Disposition::Release;
         };
+        // Taken before it is asked whether the engine ends: either the end waits for this delivery and
+        // its record, or the message is left to others.
+        let _under_way = engine.tasks.token();
+        if engine.stop.is_cancelled() {
+            return Disposition::Release;
+        }
         let attempt = delivery.attempt;
         let request_id = format!("{}-{attempt}", delivery_name(&delivery));
         let request = match request(&self.trigger, delivery) {

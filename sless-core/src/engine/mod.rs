@@ -75,7 +75,7 @@ struct Engine {
     follows: watch::Sender<bool>,
     /// Ends every loop.
     stop: CancellationToken,
-    /// Loops, reconciles, and calls by cron.
+    /// Loops, reconciles, and calls by cron and by messages.
     tasks: TaskTracker,
     /// Calls whose head has not been answered yet.
     calls: TaskTracker,

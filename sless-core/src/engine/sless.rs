@@ -112,8 +112,8 @@ impl Sless {
     }
 
     /// Ends every loop, lets what has begun finish within [`Options::drain`], and stores the records
-    /// of the last calls. New calls and uploads should have ended before. The backends stay as they
-    /// are: who made them shuts them down.
+    /// of the last calls. New calls and uploads should have ended before; messages that come from now on
+    /// go back to their queues. The backends stay as they are: who made them shuts them down.
     pub async fn shutdown(&self) {
         let engine = &self.0;
         engine.stop.cancel();

@@ -211,3 +211,28 @@ async fn what_came_of_messages_is_stored_and_outlives_the_process() {
     let after = next.event_counts(&read().await).await.expect("counts");
     assert_eq!(after.delivered, 2);
 }
+
+#[tokio::test]
+async fn a_message_that_comes_to_an_engine_that_ended_is_left_to_the_next() {
+    let world = world();
+    world
+        .deploy("hello", "main.echo", "code")
+        .await
+        .expect("deployed");
+    let trigger = subscribe(&world, "hello").await;
+    world.sless.shutdown().await;
+    // The dispatcher is shut down after the engine, and gives out what comes meanwhile.
+    publish(&world, "one").await;
+    let seen = world.dispatcher.status(&trigger).await.expect("a status");
+    let seen = seen.expect("subscribed");
+    assert_eq!((seen.delivered, seen.failed), (0, 0), "{seen:?}");
+    assert_eq!(world.sless.stats().records_dropped, 0);
+
+    let next = sless_core::Sless::new(world.sless.backends().clone()).expect("an engine");
+    world.rest().await;
+    world.clock.advance(Duration::from_secs(2)).await;
+    world.rest().await;
+    let seen = world.dispatcher.status(&trigger).await.expect("a status");
+    assert_eq!(seen.expect("subscribed").delivered, 1);
+    next.shutdown().await;
+}
