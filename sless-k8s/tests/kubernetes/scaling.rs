@@ -107,6 +107,13 @@ async fn copies_follow_the_calls_of_all_proxies_within_bounds() {
         }
     })
     .await;
+    eventually("some calls are answered", async || {
+        match answered.load(Ordering::Relaxed) {
+            ..=10 => Err("few calls".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
     stop.store(true, Ordering::Relaxed);
     let failed: usize = {
         let all = futures::future::join_all(calling).await;
@@ -121,7 +128,7 @@ async fn copies_follow_the_calls_of_all_proxies_within_bounds() {
     .await;
     let answered = answered.load(Ordering::Relaxed);
     assert_eq!(failed, 0, "of {answered} calls");
-    assert!(answered >= 4, "{answered} calls of four callers");
+    assert!(answered > 10, "{answered} calls");
     other.shutdown().await;
     place.end().await;
 }
