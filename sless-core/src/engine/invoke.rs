@@ -138,17 +138,24 @@ impl Engine {
         };
         let invoker = match &route.target {
             Target::Open(invoker) => invoker,
-            Target::Stopped { reason, message } => {
-                return Err(Error::unavailable(message.clone())
-                    .with_reason(reason.clone())
-                    .with_retry(Retry::Never));
-            }
+            Target::Stopped { reason, message } => return Err(off(reason, message)),
         };
         let context = CallContext::new(request_id, route.timeout).with_log_tail(log_tail);
         let invoked = invoker.invoke(request, &context);
         let response = clock::timeout(&*self.backends.clock, route.timeout, invoked).await?;
-        if matches!(&response, Err(error) if error.is_not_found()) {
-            self.routes.forget(namespace, function);
+        match &response {
+            Err(error) if error.is_not_found() => self.routes.forget(namespace, function),
+            // The scheduler knows it before this route does; why it is off, only the catalog knows.
+            Err(error) if error.reason() == reason::SCALED_TO_ZERO => {
+                self.routes.forget(namespace, function);
+                let found = self.find_route(namespace, function).await;
+                if let Ok(Target::Stopped { reason, message }) =
+                    found.as_deref().map(|route| &route.target)
+                {
+                    return Err(off(reason, message));
+                }
+            }
+            _ => {}
         }
         response
     }
@@ -178,6 +185,13 @@ impl Engine {
         self.routes.keep(route.clone(), position);
         Ok(route)
     }
+}
+
+/// The error of a call to a function that is off.
+fn off(reason: &str, message: &str) -> Error {
+    Error::unavailable(message.to_owned())
+        .with_reason(reason.to_owned())
+        .with_retry(Retry::Never)
 }
 
 /// Why a function is off, if it is.

@@ -132,16 +132,12 @@ impl Flow<'_> {
         enable(false).await;
         self.function_is("stopped", |it| it.phase == FunctionPhase::Stopped)
             .await;
-        // Where calls go to another process than changes, that one may see the stop before its cause.
-        until("the URL says why it does not answer", async || {
-            let (status, answer) = self.call("{}").await;
-            assert_eq!(status, 503, "{answer}");
-            match answer["code"] == "trigger_disabled" {
-                true => Ok(()),
-                false => Err(answer.to_string()),
-            }
-        })
-        .await;
+        let (status, answer) = self.call("{}").await;
+        assert_eq!(
+            (status, &answer["code"]),
+            (503, &json!("trigger_disabled")),
+            "{answer}"
+        );
         if let Some(objects) = &self.place.objects {
             until("no pod runs", async || {
                 let pods = objects.owners::<k8s_openapi::api::core::v1::Pod>().await;
