@@ -9,6 +9,9 @@
 //! A queue is filled before a trigger is made for it. A round is the time from there until each message
 //! was tried once; what fails is tried twice more, a second later, and is a dead letter then. Both kinds
 //! take turns.
+//!
+//! How busy the machine was stands beside: broker, dispatcher and function share its cores, and where
+//! those are full, a failure costs what it takes to store its message twice more and to write its trace.
 
 #![allow(clippy::print_stdout, reason = "a program that prints a table")]
 
@@ -51,7 +54,7 @@ struct Options {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// How long a call takes, beside what it costs to make it.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 20)]
     takes_ms: u64,
 }
 
@@ -64,8 +67,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Messages a second, from the first until each was tried.
-    async fn round(&self, in_flight: u32, count: usize, poison: bool) -> Result<f64> {
+    /// Messages a second, from the first until each was tried, and how busy the machine was.
+    async fn round(&self, in_flight: u32, count: usize, poison: bool) -> Result<(f64, f64)> {
         let run = Uid::random().as_str()[..8].to_owned();
         let queue = format!("events-{run}");
         stream::iter(0..count)
@@ -103,6 +106,7 @@ impl Bench {
                 some => break (some, Instant::now()),
             }
         };
+        let cpu = Cpu::now()?;
         // What fails first is tried again after a second, and counts again.
         let all = count as u64;
         let seen = loop {
@@ -114,13 +118,49 @@ impl Bench {
             tokio::time::sleep(Duration::from_millis(1)).await;
         };
         let rate = (seen - first) as f64 / began.elapsed().as_secs_f64();
+        let busy = cpu.busy()?;
         let options = DeleteOptions::default();
         self.local.catalog().delete(&id.key(), &options).await?;
-        Ok(rate)
+        Ok((rate, busy))
     }
 }
 
-fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
+/// What the machine has done so far, in ticks of all its cores.
+struct Cpu {
+    idle: u64,
+    all: u64,
+}
+
+impl Cpu {
+    #[cfg(target_os = "linux")]
+    fn now() -> Result<Self> {
+        use procfs::CurrentSI as _;
+        let total = procfs::KernelStats::current()?.total;
+        let idle = total.idle + total.iowait.unwrap_or(0);
+        let busy = total.user + total.nice + total.system;
+        let aside = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0) + total.steal.unwrap_or(0);
+        Ok(Self {
+            idle,
+            all: idle + busy + aside,
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn now() -> Result<Self> {
+        Ok(Self { idle: 0, all: 0 })
+    }
+
+    /// Which part of all cores was in use since then: 0 to 1.
+    fn busy(&self) -> Result<f64> {
+        let now = Self::now()?;
+        let (idle, all) = (now.idle - self.idle, (now.all - self.all).max(1));
+        Ok(1.0 - idle as f64 / all as f64)
+    }
+}
+
+/// The middle one, the least and the most.
+fn median(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     (
         values[values.len() / 2],
@@ -157,7 +197,9 @@ async fn main() -> Result<()> {
     let deploy = Deploy::files(bench.namespace.clone(), bench.function.clone(), spec, code)?;
     bench.sless.deploy(deploy).await?;
     let rounds = if options.smoke { 1 } else { options.rounds };
-    println!("at once  clean msg/s (least, most)  10 % poison msg/s  of clean (least, most)");
+    println!(
+        "at once  clean msg/s (least, most)  busy  10 % poison msg/s  busy  of clean (least, most)"
+    );
     for (in_flight, count) in [(1, 1_500), (10, 6_000), (50, 6_000)] {
         let count = if options.smoke { 100 } else { count };
         let (mut clean, mut poisoned) = (vec![], vec![]);
@@ -165,11 +207,20 @@ async fn main() -> Result<()> {
             clean.push(bench.round(in_flight, count, false).await?);
             poisoned.push(bench.round(in_flight, count, true).await?);
         }
-        let kept = median(poisoned.iter().zip(&clean).map(|(a, b)| a / b).collect());
-        let (clean, poisoned) = (median(clean), median(poisoned));
+        let pairs = poisoned.iter().zip(&clean);
+        let kept = median(pairs.map(|((poisoned, _), (clean, _))| poisoned / clean));
+        let rate = |of: &[(f64, f64)]| median(of.iter().map(|(rate, _)| *rate));
+        let busy = |of: &[(f64, f64)]| median(of.iter().map(|(_, busy)| *busy)).0 * 100.0;
+        let (least, most) = (rate(&clean).1, rate(&clean).2);
         println!(
-            "{in_flight:7}  {:7.0} ({:.0}, {:.0})  {:17.0}  {:.2} ({:.2}, {:.2})",
-            clean.0, clean.1, clean.2, poisoned.0, kept.0, kept.1, kept.2,
+            "{in_flight:7}  {:7.0} ({least:.0}, {most:.0})  {:3.0} %  {:17.0}  {:3.0} %  {:.2} ({:.2}, {:.2})",
+            rate(&clean).0,
+            busy(&clean),
+            rate(&poisoned).0,
+            busy(&poisoned),
+            kept.0,
+            kept.1,
+            kept.2,
         );
     }
     bench.sless.shutdown().await;
