@@ -3,8 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::config::{HostConfig, Language};
 use crate::system;
 
 macro_rules! files {
@@ -50,11 +52,44 @@ pub(crate) fn unpack(base: Option<&Path>) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
+/// Compiles the worker's program once for this interpreter, since a confined worker cannot. Where that
+/// fails, each start compiles it in memory.
+pub(crate) async fn compile(folder: &Path, config: &HostConfig) {
+    if config.language != Language::Python {
+        return;
+    }
+    let interpreter = config.interpreter();
+    let name = interpreter.as_os_str().as_encoded_bytes();
+    let marker = folder.join(format!(".compiled-{:016x}", fnv(name.iter().copied())));
+    if marker.exists() {
+        return;
+    }
+    let mut command = tokio::process::Command::new(interpreter);
+    command
+        .args(["-s", "-S", "-P", "-m", "compileall", "-q"])
+        .arg(folder)
+        .env_clear()
+        .env("PATH", &config.path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    let compiled = tokio::time::timeout(config.start_timeout, command.status()).await;
+    if compiled.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
+        // Where it is not remembered it is done again.
+        let _ = fs::write(marker, "");
+    }
+}
+
 /// FNV-1a over all files: tells versions apart, guards against nothing.
 fn digest() -> u64 {
     let bytes = FILES
         .iter()
         .flat_map(|(name, content)| name.bytes().chain(content.bytes()));
+    fnv(bytes)
+}
+
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

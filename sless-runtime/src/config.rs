@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::Sandbox;
+
 /// The language that a handler is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,6 +102,9 @@ pub struct HostConfig {
     /// must leave the inherited file descriptors open and end by `exec`.
     #[serde(default)]
     pub command_prefix: Vec<String>,
+    /// Whether the worker is kept apart from the rest of the machine. Off by default.
+    #[serde(default)]
+    pub sandbox: Sandbox,
     /// The worker's memory in bytes, as far as the platform lets us: the address space
     /// (`RLIMIT_AS`) for Python, the old-space size for Node. `None` means no limit.
     #[serde(default)]
@@ -134,6 +139,7 @@ impl HostConfig {
             start_timeout: default_start_timeout(),
             stop_grace: default_stop_grace(),
             command_prefix: Vec::new(),
+            sandbox: Sandbox::Off,
             memory_limit: None,
             limits: Limits::default(),
             restart: RestartPolicy::default(),

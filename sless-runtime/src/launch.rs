@@ -19,9 +19,10 @@ use crate::error::{Reason, StartError};
 use crate::frame;
 use crate::log::{LogStream, Tail};
 use crate::output;
+use crate::sandbox::Sandbox;
 use crate::slot::Slot;
 use crate::supervise::Message;
-use crate::system::{Group, Inherited, Stream, double, numbers, pair, shut, signal_of, spawn};
+use crate::system::{Group, Inherited, Stream, double, numbers, pair, prepare, shut, signal_of, spawn};
 use crate::worker::{Exit, Worker};
 use crate::worker_log::WorkerLog;
 
@@ -69,10 +70,12 @@ pub(crate) async fn launch(
     }
 
     let command = command(config, &program, &inherited);
-    let address_space = config
-        .memory_limit
-        .filter(|_| config.language == Language::Python);
-    let mut child = spawn(command, inherited, address_space)
+    if config.sandbox != Sandbox::Off {
+        assets::compile(&program, config).await;
+    }
+    let prepared =
+        prepare(config, &program).map_err(|why| StartError::new(Reason::Config, why))?;
+    let mut child = spawn(command, inherited, prepared)
         .await
         .map_err(|error| {
             let name = config.command_prefix.first().map_or_else(

@@ -10,6 +10,8 @@ mod runtime {
     mod logs;
     mod modules;
     mod once;
+    #[cfg(target_os = "linux")]
+    mod sandbox;
     mod start;
     mod streams;
     pub(crate) mod support;

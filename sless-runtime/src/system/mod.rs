@@ -5,8 +5,12 @@
 
 #[cfg(not(unix))]
 mod other;
+#[cfg(target_os = "linux")]
+mod sandbox;
 #[cfg(unix)]
 mod spawn;
+#[cfg(not(target_os = "linux"))]
+mod unconfined;
 #[cfg(unix)]
 mod unix;
 
@@ -15,8 +19,14 @@ pub(crate) use other::{
     Group, Inherited, Stop, Stream, double, make_private, numbers, pair, receive, shut, signal_of,
     spawn, user,
 };
+#[cfg(target_os = "linux")]
+pub(crate) use sandbox::{Prepared, Watch, abilities, kill_left, prepare, prepare_command};
 #[cfg(unix)]
-pub(crate) use spawn::spawn;
+pub(crate) use spawn::{confine, spawn};
+#[cfg(not(unix))]
+pub(crate) use unconfined::confine;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unconfined::{Prepared, Watch, abilities, kill_left, prepare, prepare_command};
 #[cfg(unix)]
 pub(crate) use unix::{
     Group, Inherited, Stop, Stream, double, make_private, numbers, pair, receive, shut, signal_of,

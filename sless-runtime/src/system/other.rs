@@ -7,6 +7,8 @@ use std::process::ExitStatus;
 
 use tokio::process::{Child, Command};
 
+use super::Prepared;
+
 /// Stands for a socket, of which there is none.
 pub(crate) type Stream = Nothing;
 
@@ -103,7 +105,7 @@ pub(crate) fn make_private(_: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)
 }
 
-pub(crate) async fn spawn(_: Command, _: Vec<Inherited>, _: Option<u64>) -> io::Result<Child> {
+pub(crate) async fn spawn(_: Command, _: Vec<Inherited>, _: Prepared) -> io::Result<Child> {
     lacking()
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The kernel's parent-death signal fires when the *thread* that forked ends, not the process. So
 //! all workers are forked on one thread that lives as long as the process. Preparing the child
-//! between fork and exec is the only thing that needs `unsafe` in this crate: what runs there
-//! must not allocate or lock, since other threads may have held a lock at the moment of the fork.
+//! between fork and exec is what needs `unsafe` here and in the sandbox (`sandbox/calls.rs`), and nowhere
+//! else in this crate: what runs there must not allocate or lock, since other threads may have held a lock
+//! at the moment of the fork.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,26 +12,27 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError, mpsc};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+
+use super::{Prepared, Watch};
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Starts `command` in a process group of its own.
 ///
-/// The child inherits `inherited` under the same numbers, gets SIGKILL when this process dies
-/// (Linux), and has at most `address_space` bytes of memory. The descriptors are closed here
-/// when the command has started.
+/// The child inherits `inherited` under the same numbers, is confined as `prepared` says, and gets SIGKILL
+/// when this process dies (Linux). The descriptors are closed here when the command has started.
 pub(crate) async fn spawn(
     mut command: Command,
     inherited: Vec<OwnedFd>,
-    address_space: Option<u64>,
+    mut prepared: Prepared,
 ) -> io::Result<Child> {
     command.process_group(0).kill_on_drop(true);
     let numbers: Vec<i32> = inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let parent = rustix::process::getpid();
+    let watch = prepared.watch();
     let prepare = move || {
         for &number in &numbers {
             // SAFETY: `inherited` keeps the descriptor open until after the fork, and the child
@@ -38,15 +40,9 @@ pub(crate) async fn spawn(
             let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
             fcntl_setfd(descriptor, FdFlags::empty())?;
         }
-        die_with(parent)?;
-        if let Some(bytes) = address_space {
-            let limit = Rlimit {
-                current: Some(bytes),
-                maximum: Some(bytes),
-            };
-            setrlimit(Resource::As, limit)?;
-        }
-        Ok(())
+        prepared.enter()?;
+        // Last, since the kernel forgets it where rights change.
+        die_with(parent)
     };
     // SAFETY: `prepare` makes system calls only; it neither allocates nor locks.
     unsafe { command.pre_exec(prepare) };
@@ -57,12 +53,23 @@ pub(crate) async fn spawn(
         let _runtime = runtime.enter();
         let child = command.spawn();
         drop(inherited);
+        // And with it what the child was prepared by, so that all ends of the child's are closed.
+        drop(command);
+        let child = watch.outcome(child);
         // Nobody waits any more: the child is dropped, and with it killed.
         let _ = sender.send(child);
     }))?;
     receiver
         .await
         .map_err(|_| io::Error::other("the spawning thread has ended"))?
+}
+
+/// Confines a command that is started otherwise.
+pub(crate) fn confine(command: &mut Command, mut prepared: Prepared) -> Watch {
+    let watch = prepared.watch();
+    // SAFETY: it makes system calls only; it neither allocates nor locks.
+    unsafe { command.pre_exec(move || prepared.enter()) };
+    watch
 }
 
 #[cfg(target_os = "linux")]

@@ -107,5 +107,9 @@ impl Group {
             Stop::Kill => Signal::KILL,
         };
         let _ = kill_process_group(self.0, signal);
+        #[cfg(target_os = "linux")]
+        if how == Stop::Kill {
+            super::kill_left(self.number());
+        }
     }
 }
