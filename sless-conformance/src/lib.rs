@@ -131,6 +131,7 @@ mod bytes;
 mod clause;
 mod fixture;
 mod harness;
+mod held;
 mod suite;
 mod unique;
 mod volatile;

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteStream, ChangeStream, Digest, Failure, GetOptions, LogOptions, LogStream, Receipt, Result,
-    RuntimeInfo, Storage, StorageKey, resource::FunctionId,
+    ByteStream, ChangeStream, Digest, Failure, GetOptions, HeldStream, LogOptions, LogStream,
+    Receipt, Result, RuntimeInfo, Storage, StorageKey, resource::FunctionId,
 };
 
 /// Makes an artifact that a [`Scheduler`](crate::Scheduler) can run out of a build context.
@@ -48,6 +48,13 @@ pub trait Builder: fmt::Debug + Send + Sync + 'static {
     /// removes the artifacts that no build of any function refers to any more. Answers what was
     /// removed; repeated, it removes nothing. With nothing to keep, nothing of the function is left.
     async fn prune(&self, function: &FunctionId, keep: &[BuildId]) -> Result<Receipt>;
+
+    /// Lists what this backend keeps for functions: what [`prune`](Builder::prune) with nothing to keep would
+    /// remove, each with its function. What comes or goes meanwhile may be in it or not.
+    ///
+    /// # Errors
+    /// `Unsupported`, in the stream, for each thing that is kept and cannot be listed; the rest is.
+    fn held(&self) -> HeldStream;
 
     /// Hints that a build of this function may have moved on.
     fn changes(&self) -> ChangeStream;

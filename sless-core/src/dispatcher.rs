@@ -7,7 +7,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::{
-    ChangeStream, Namespace, Receipt, Result,
+    ChangeStream, HeldStream, Namespace, Receipt, Result,
     resource::{DeliveryOptions, QueueDeclare, TriggerId},
 };
 
@@ -67,6 +67,14 @@ pub trait Dispatcher: fmt::Debug + Send + Sync + 'static {
 
     /// Drops dead letters, and answers how many.
     async fn purge(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64>;
+
+    /// Lists what this backend keeps for triggers: what [`forget`](Dispatcher::forget) would remove, each
+    /// with its trigger. Queues and what waits in them are not in it. What comes or goes meanwhile may be
+    /// in it or not.
+    ///
+    /// # Errors
+    /// `Unsupported`, in the stream, for each thing that is kept and cannot be listed; the rest is.
+    fn held(&self) -> HeldStream;
 
     /// Hints that the connection of a subscription came or went.
     fn changes(&self) -> ChangeStream;

@@ -31,6 +31,7 @@ pub mod decorate;
 pub mod dispatcher;
 pub mod engine;
 pub mod error;
+pub mod held;
 pub mod invocations;
 pub mod lease;
 pub mod logs;
@@ -69,10 +70,12 @@ pub use dispatcher::{
     Disposition, EventSink, Message, Publish, Subscription, SubscriptionStatus,
 };
 pub use engine::{
-    Backends, Call, Deploy, Health, Observer, Options, Roles, Sless, Stats, Upload, dispose,
+    Backends, Call, Deploy, Health, Observer, Options, Orphans, Roles, Sless, Stats, Upload,
+    dispose,
 };
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use failure::{Failure, reason};
+pub use held::{Held, HeldStream};
 pub use invocations::{
     Invocation, InvocationLog, InvocationPage, InvocationQuery, Origin, Retention,
 };

@@ -33,11 +33,12 @@ use mockall::mock;
 use crate::{
     Body, BuildId, BuildRequest, BuildStatus, Builder, BuilderCapabilities, ByteStream,
     CallContext, Catalog, ChangeStream, DeadLetterPage, DeadLetterQuery, DeadLetterSelection,
-    DeleteOptions, Dispatcher, Ensured, EventSink, Fetched, FunctionId, GetOptions, Invoke, JobId,
-    JobRun, ListQuery, LogOptions, LogStream, LogTarget, Namespace, Object, ObjectInfo, ObjectKey,
-    Page, PutOptions, Receipt, Result, RunStatus, Runtime, Scheduler, SchedulerCapabilities,
-    Storage, StorageCapabilities, StorageKey, Stored, Subscription, SubscriptionStatus, TriggerId,
-    Validator, Verdict, WatchOptions, WatchStream, Workload, WorkloadStatus, source::SourceTree,
+    DeleteOptions, Dispatcher, Ensured, EventSink, Fetched, FunctionId, GetOptions, HeldStream,
+    Invoke, JobId, JobRun, ListQuery, LogOptions, LogStream, LogTarget, Namespace, Object,
+    ObjectInfo, ObjectKey, Page, PutOptions, Receipt, Result, RunStatus, Runtime, Scheduler,
+    SchedulerCapabilities, Storage, StorageCapabilities, StorageKey, Stored, Subscription,
+    SubscriptionStatus, TriggerId, Validator, Verdict, WatchOptions, WatchStream, Workload,
+    WorkloadStatus, source::SourceTree,
 };
 
 mock! {
@@ -91,6 +92,7 @@ mock! {
         async fn cancel(&self, id: &BuildId) -> Result<()>;
         async fn logs(&self, id: &BuildId, options: &LogOptions) -> Result<LogStream>;
         async fn prune(&self, function: &FunctionId, keep: &[BuildId]) -> Result<Receipt>;
+        fn held(&self) -> HeldStream;
         fn changes(&self) -> ChangeStream;
     }
 }
@@ -110,6 +112,7 @@ mock! {
         async fn run_job(&self, run: &JobRun) -> Result<RunStatus>;
         async fn remove_job(&self, job: &JobId) -> Result<Receipt>;
         async fn logs(&self, of: &LogTarget, options: &LogOptions) -> Result<LogStream>;
+        fn held(&self) -> HeldStream;
         fn changes(&self) -> ChangeStream;
         async fn ensure_namespace(&self, namespace: &Namespace) -> Result<Ensured>;
     }
@@ -164,6 +167,7 @@ mock! {
         ) -> Result<DeadLetterPage>;
         async fn redrive(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64>;
         async fn purge(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64>;
+        fn held(&self) -> HeldStream;
         fn changes(&self) -> ChangeStream;
     }
 }

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Artifact, ArtifactKind, Body, ChangeStream, Digest, Ensured, Entrypoint, Failure, LogOptions,
-    LogStream, LogTail, Namespace, Quantity, Receipt, Result, Runtime,
+    Artifact, ArtifactKind, Body, ChangeStream, Digest, Ensured, Entrypoint, Failure, HeldStream,
+    LogOptions, LogStream, LogTail, Namespace, Quantity, Receipt, Result, Runtime,
     resource::{FunctionId, JobId},
 };
 
@@ -68,6 +68,14 @@ pub trait Scheduler: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `NotFound` if the backend knows nothing of it.
     async fn logs(&self, of: &LogTarget, options: &LogOptions) -> Result<LogStream>;
+
+    /// Lists what this backend keeps for functions, jobs and triggers: what [`remove`](Scheduler::remove)
+    /// and its like would remove, each with the object that it was made for. What belongs to a namespace
+    /// is not in it. What comes or goes meanwhile may be in it or not.
+    ///
+    /// # Errors
+    /// `Unsupported`, in the stream, for each thing that is kept and cannot be listed; the rest is.
+    fn held(&self) -> HeldStream;
 
     /// Hints that a workload or a job may have moved on.
     fn changes(&self) -> ChangeStream;

@@ -26,6 +26,7 @@ mod kubernetes {
     mod many;
     mod namespaces;
     mod operator;
+    mod orphans;
     mod place;
     mod plane;
     mod reasons;

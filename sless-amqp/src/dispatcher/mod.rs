@@ -18,8 +18,8 @@ use jiff::Timestamp;
 use lapin::Channel;
 use sless_core::{
     ChangeStream, Changes, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Dispatcher, Error,
-    EventSink, Message, Namespace, Publish, Receipt, Result, Subscription, SubscriptionStatus,
-    resource::TriggerId,
+    EventSink, Held, HeldStream, Message, Namespace, Publish, Receipt, Result, Subscription,
+    SubscriptionStatus, resource::TriggerId,
 };
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -368,6 +368,19 @@ impl Dispatcher for AmqpDispatcher {
             .to_the_end(|letters| async move { letters.purge(&of, &which).await })
             .await;
         purged.map_err(|fault| Error::from(fault).during("dispatcher.purge").on(trigger))
+    }
+
+    fn held(&self) -> HeldStream {
+        let serving = {
+            let live = self.live();
+            let each = live.consumers.iter().map(|(trigger, serving)| {
+                let name = format!("{trigger} on queue {}", serving.subscription.queue);
+                Held::new("subscription", name, BACKEND).of(trigger.key(), trigger.uid.clone())
+            });
+            Held::all(each)
+        };
+        let rest = "queues of dead letters and of delays cannot be listed over AMQP";
+        serving.chain(Held::nothing_listed(BACKEND, rest)).boxed()
     }
 
     fn changes(&self) -> ChangeStream {

@@ -7,8 +7,8 @@ use sless_amqp::{AmqpConfig, AmqpDispatcher};
 use sless_conformance::{Harness, dispatcher::DispatcherHarness};
 use sless_core::{
     ChangeStream, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Dispatcher, Error,
-    EventSink, Message, Namespace, Publish, QueueDeclare, Receipt, Result, Subscription,
-    SubscriptionStatus, resource::TriggerId,
+    EventSink, HeldStream, Message, Namespace, Publish, QueueDeclare, Receipt, Result,
+    Subscription, SubscriptionStatus, resource::TriggerId,
 };
 
 use super::support::{client, config, delete, shared};
@@ -57,6 +57,10 @@ impl Dispatcher for Of {
 
     async fn purge(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64> {
         self.0.purge(trigger, which).await
+    }
+
+    fn held(&self) -> HeldStream {
+        self.0.held()
     }
 
     fn changes(&self) -> ChangeStream {

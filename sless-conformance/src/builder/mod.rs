@@ -218,4 +218,5 @@ suite! {
     23 dependencies::a_failed_install_fails_the_build,
     24 crash::a_finished_build_survives_a_reopen,
     25 crash::a_build_that_was_cut_off_is_built_again,
+    26 prune::what_is_built_is_held_until_it_is_pruned,
 }

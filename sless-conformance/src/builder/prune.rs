@@ -7,6 +7,7 @@ use crate::{
     Outcome,
     clause::{While as _, ensure, ensure_eq, refused},
     harness::{eventually, when},
+    held::Kept,
 };
 
 pub(super) async fn builds_that_are_not_kept_are_removed(case: &Case<'_>) -> Outcome {
@@ -131,4 +132,22 @@ pub(super) async fn pruning_ends_what_is_under_way(case: &Case<'_>) -> Outcome {
     )?;
     case.contexts.release();
     case.built(&request).await.map(drop)
+}
+
+pub(super) async fn what_is_built_is_held_until_it_is_pruned(case: &Case<'_>) -> Outcome {
+    let builder = case.builder().await?;
+    let (first, second) = (case.one(1).await?, case.one(2).await?);
+    case.built(&first).await?;
+    case.built(&second).await?;
+    let (gone, stays) = (&first.id.function, &second.id.function);
+    for function in [gone, stays] {
+        let kept = Kept::of(builder.held(), &function.key(), &function.uid).await?;
+        ensure!(kept.is_told(), "nothing is held of {function}");
+    }
+    builder.prune(gone, &[]).await.while_("pruning")?;
+    let kept = Kept::of(builder.held(), &gone.key(), &gone.uid).await?;
+    ensure_eq!(kept.items, [], "what is held of a function that was pruned");
+    let kept = Kept::of(builder.held(), &stays.key(), &stays.uid).await?;
+    ensure!(kept.is_told(), "nothing is held of {stays} any more");
+    Ok(())
 }

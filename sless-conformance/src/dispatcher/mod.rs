@@ -94,4 +94,5 @@ suite! {
     29 retry::a_released_message_comes_again_uncounted,
     30 subscription::a_new_sink_takes_over,
     31 subscription::a_forgotten_subscription_leaves_its_queue_only,
+    32 subscription::what_is_served_is_held_until_it_is_forgotten,
 }

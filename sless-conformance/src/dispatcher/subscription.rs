@@ -13,6 +13,7 @@ use crate::{
     Outcome, Violation,
     clause::{While as _, ensure, ensure_eq},
     harness::{eventually, when},
+    held::Kept,
 };
 
 pub(super) async fn a_subscription_has_one_consumer(case: &Case<'_>) -> Outcome {
@@ -381,6 +382,35 @@ pub(super) async fn a_forgotten_subscription_leaves_its_queue_only(case: &Case<'
         case.letters(&other.trigger, 10).await?,
         [],
         "the dead letters"
+    );
+    Ok(())
+}
+
+pub(super) async fn what_is_served_is_held_until_it_is_forgotten(case: &Case<'_>) -> Outcome {
+    let subscription = case.subscription()?;
+    let sink = case.sink(|_| Disposition::Dead {
+        reason: "of no use".to_owned(),
+    });
+    case.apply(&subscription, &sink).await?;
+    case.publish(&subscription, message("dead")).await?;
+    let trigger = &subscription.trigger;
+    case.dead(trigger, 1).await?;
+    let dispatcher = case.dispatcher().await?;
+    let kept = async || Kept::of(dispatcher.held(), &trigger.key(), &trigger.uid).await;
+    ensure!(
+        kept().await?.is_told(),
+        "nothing is held of a trigger that is served"
+    );
+    case.passing(dispatcher.remove(trigger)).await?;
+    ensure!(
+        kept().await?.is_told(),
+        "nothing is held of a trigger that has dead letters"
+    );
+    case.passing(dispatcher.forget(trigger)).await?;
+    ensure_eq!(
+        kept().await?.items,
+        [],
+        "what is held of a forgotten trigger"
     );
     Ok(())
 }

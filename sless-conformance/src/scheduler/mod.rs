@@ -128,4 +128,5 @@ suite! {
     53 scale::another_idle_time_is_no_revision,
     54 jobs::a_run_that_began_does_not_begin_again,
     55 logs::the_end_of_a_calls_log_is_told,
+    56 remove::what_is_made_is_held_until_it_is_removed,
 }

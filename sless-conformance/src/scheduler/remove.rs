@@ -11,6 +11,8 @@ use super::{
 use crate::{
     Fixture, Outcome, Violation,
     clause::{While as _, ensure, ensure_eq, refused},
+    harness::{eventually, when},
+    held::Kept,
 };
 
 pub(super) async fn a_removed_function_is_gone(case: &Case<'_>) -> Outcome {
@@ -119,5 +121,27 @@ pub(super) async fn another_uid_is_another_function(case: &Case<'_>) -> Outcome 
         .await;
     let answer = answer.while_("calling the new one")?;
     ensure_eq!(answer.header("x-fixture"), "echo-2", "what answers");
+    Ok(())
+}
+
+pub(super) async fn what_is_made_is_held_until_it_is_removed(case: &Case<'_>) -> Outcome {
+    let scheduler = case.scheduler().await?;
+    let (workload, _) = case.running(Fixture::Echo).await?;
+    let run = case.run(&json!({ "answer": 42 })).await?;
+    case.ended(&run).await?;
+    let (function, job) = (&workload.function, &run.job);
+    let owners = [(function.key(), &function.uid), (job.key(), &job.uid)];
+    for (key, uid) in &owners {
+        let kept = Kept::of(scheduler.held(), key, uid).await?;
+        ensure!(kept.is_told(), "nothing is held of {key}");
+    }
+    case.removed(function).await?;
+    case.removed_job(job).await?;
+    for (key, uid) in &owners {
+        eventually!(case.harness, format!("nothing is held of {key}"), {
+            let kept = Kept::of(scheduler.held(), key, uid).await?;
+            when(kept.items.is_empty(), kept.items)
+        });
+    }
     Ok(())
 }

@@ -139,6 +139,10 @@ macro_rules! each_trait {
                 })
             }
 
+            fn held(&self) -> HeldStream {
+                $stream!(self, "builder.held", "all", inside!(self, $call).held())
+            }
+
             fn changes(&self) -> ChangeStream {
                 $hints!(self, "builder.changes", inside!(self, $call).changes())
             }
@@ -192,6 +196,10 @@ macro_rules! each_trait {
                 $call!(self, Repeat::Safe, "scheduler.logs", subject_of(of), (), |inner| {
                     inner.logs(of, options)
                 })
+            }
+
+            fn held(&self) -> HeldStream {
+                $stream!(self, "scheduler.held", "all", inside!(self, $call).held())
             }
 
             fn changes(&self) -> ChangeStream {
@@ -277,6 +285,10 @@ macro_rules! each_trait {
                 $call!(self, Repeat::Safe, "dispatcher.purge", trigger, (), |inner| {
                     inner.purge(trigger, which)
                 })
+            }
+
+            fn held(&self) -> HeldStream {
+                $stream!(self, "dispatcher.held", "all", inside!(self, $call).held())
             }
 
             fn changes(&self) -> ChangeStream {

@@ -18,7 +18,7 @@ use crate::{
     Body, BuildId, BuildRequest, BuildStatus, Builder, BuilderCapabilities, ByteStream,
     CallContext, Catalog, ChangeStream, Clock, DeadLetterPage, DeadLetterQuery,
     DeadLetterSelection, DeleteOptions, Delivery, Dispatcher, Disposition, Ensured, EventSink,
-    Fetched, FunctionId, GetOptions, Grant, Invocation, InvocationLog, InvocationPage,
+    Fetched, FunctionId, GetOptions, Grant, HeldStream, Invocation, InvocationLog, InvocationPage,
     InvocationQuery, Invoke, JobId, JobRun, Lease, ListQuery, LogOptions, LogStream, LogTarget,
     Message, Namespace, Object, ObjectInfo, ObjectKey, Page, Presign, Publish, PutMode, PutOptions,
     Receipt, Result, Retention, RunStatus, Runtime, Scheduler, SchedulerCapabilities, Storage,

@@ -20,6 +20,7 @@ mod invoke;
 mod job;
 mod leadership;
 mod options;
+mod orphans;
 mod queue;
 mod receipts;
 mod record;
@@ -40,6 +41,7 @@ pub use self::{
     events::dispose,
     invoke::Call,
     options::{Observer, Options, Roles},
+    orphans::Orphans,
     sless::{Health, Sless, Stats},
     upload::Upload,
 };

@@ -68,6 +68,12 @@ macro_rules! builder {
                 self.0.prune(function, keep).await
             }
 
+            /// The Jobs of builds are listed by the scheduler, with all other Jobs.
+            fn held(&self) -> sless_core::HeldStream {
+                let sentence = "images and records of builds in a registry cannot be listed";
+                sless_core::Held::nothing_listed(crate::error::BACKEND, sentence)
+            }
+
             fn changes(&self) -> sless_core::ChangeStream {
                 self.0.changes()
             }

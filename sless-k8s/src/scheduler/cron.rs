@@ -23,8 +23,9 @@ fn of_triggers() -> ListParams {
 }
 
 impl KubeScheduler {
-    /// Removes all CronJobs of triggers, for an engine that fires them itself from now on; answers how
-    /// many there were. Where sless may not look for any, it has never made one.
+    /// Removes the CronJobs of all triggers in the catalog's namespaces
+    /// ([`CatalogConfig::namespace_prefix`](crate::CatalogConfig)), for an engine that fires them itself from
+    /// now on; answers how many there were. Where sless may not look for any, it has never made one.
     ///
     /// # Errors
     /// What Kubernetes says.
@@ -39,8 +40,13 @@ impl KubeScheduler {
             }
             Err(fault) => return Err(fault.into()),
         };
+        let prefix = &cluster.config().catalog.namespace_prefix;
+        let ours = list.into_iter().filter(|found| {
+            let owner = labels::owner(found.labels());
+            owner.is_some_and(|(trigger, _)| trigger.namespace.as_str().starts_with(prefix))
+        });
         let mut removed = 0;
-        for found in list {
+        for found in ours {
             let place = found.namespace().unwrap_or_default();
             let api: Api<CronJob> = Api::namespaced(cluster.client(), &place);
             let gone = DeleteParams::background();

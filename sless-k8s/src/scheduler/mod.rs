@@ -9,6 +9,7 @@ mod cache;
 mod config;
 mod cron;
 pub(crate) mod failure;
+mod held;
 mod invoke;
 mod jobs;
 mod keda;
@@ -26,8 +27,8 @@ use async_trait::async_trait;
 use k8s_openapi::NamespaceResourceScope;
 use kube::Api;
 use sless_core::{
-    ArtifactKind, ChangeStream, CronScheduler, Ensured, Error, ErrorKind, FunctionId, Invoke,
-    JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
+    ArtifactKind, ChangeStream, CronScheduler, Ensured, Error, ErrorKind, FunctionId, HeldStream,
+    Invoke, JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
     Scheduler, SchedulerCapabilities, Workload, WorkloadStatus,
 };
 use tokio::sync::{Mutex, watch};
@@ -218,6 +219,10 @@ impl Scheduler for KubeScheduler {
 
     async fn logs(&self, of: &LogTarget, options: &LogOptions) -> Result<LogStream> {
         self.inner.clone().logs(of, options).await
+    }
+
+    fn held(&self) -> HeldStream {
+        held::all(&self.inner)
     }
 
     fn changes(&self) -> ChangeStream {

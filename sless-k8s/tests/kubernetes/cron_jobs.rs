@@ -89,7 +89,11 @@ async fn cron_jobs(place: &Place) -> Vec<CronJob> {
 #[ignore = "needs Kubernetes: testing/kubernetes/up"]
 async fn a_cron_job_calls_the_function_at_its_times() {
     let (address, mut told) = listener().await;
-    let image = image_with_curl().await;
+    let (registry, python) = (
+        variable("SLESS_TEST_REGISTRY"),
+        variable("SLESS_TEST_IMAGE_PYTHON"),
+    );
+    let image = image_with_curl(&registry, &python).await;
     let place = place(|config| {
         config.scheduler.network.caller_cidrs = vec![format!("{}/32", address.ip())];
         config.scheduler.cron_jobs = Some(CronJobConfig {
@@ -290,11 +294,13 @@ async fn what_kubernetes_cannot_keep_is_refused_and_what_is_not_wanted_is_not_ma
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Kubernetes: testing/kubernetes/control-plane"]
-async fn all_cron_jobs_go_where_the_engine_takes_over() {
+async fn all_own_cron_jobs_go_where_the_engine_takes_over() {
     // Of its own, since it is about those of everybody.
     let plane = Plane::start("crons");
-    let namespace = "sless-fn-crons";
-    plane.run(&["create", "namespace", namespace], "");
+    let (namespace, others) = ("sless-fn-crons", "sless-fn-others");
+    for namespace in [namespace, others] {
+        plane.run(&["create", "namespace", namespace], "");
+    }
     let mut config = plane.config();
     config.scheduler.cron_jobs = Some(CronJobConfig::default());
     let cluster = Cluster::connect(config).await.expect("settings");
@@ -312,6 +318,10 @@ async fn all_cron_jobs_go_where_the_engine_takes_over() {
         suspended: false,
     };
     firing.apply_cron(&cron).await.expect("applied");
+    let mut of_others = cron.clone();
+    of_others.trigger.namespace = sless_core::Namespace::new("others").expect("a label");
+    of_others.trigger.uid = Uid::random();
+    firing.apply_cron(&of_others).await.expect("applied");
     firing.shutdown().await;
     let foreign = [
         "-n",
@@ -323,7 +333,10 @@ async fn all_cron_jobs_go_where_the_engine_takes_over() {
         "--schedule=* * * * *",
     ];
     plane.run(&foreign, "");
-    let cluster = plane.cluster().await;
+    // The other one is of another installation.
+    let mut config = plane.config();
+    config.catalog.namespace_prefix = "crons".to_owned();
+    let cluster = Cluster::connect(config).await.expect("settings");
     let silent = std::sync::Arc::new(KubeScheduler::connect(cluster).await.expect("a scheduler"));
     assert!(silent.cron().is_none(), "the engine fires");
     let told = silent.apply_cron(&cron).await.expect_err("not asked for");
@@ -332,6 +345,11 @@ async fn all_cron_jobs_go_where_the_engine_takes_over() {
     assert_eq!(silent.remove_cron_jobs().await.expect("removed"), 0);
     let left = plane.run(&["-n", namespace, "get", "cronjobs", "-o", "name"], "");
     assert_eq!(left.trim(), "cronjob.batch/foreign");
+    let left = plane.run(&["-n", others, "get", "cronjobs", "-o", "name"], "");
+    assert!(
+        left.trim().starts_with("cronjob.batch/cron-clock-"),
+        "{left}"
+    );
     silent.shutdown().await;
     plane.down();
 }

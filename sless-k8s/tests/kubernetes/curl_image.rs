@@ -6,8 +6,6 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::world::variable;
-
 /// Takes what a CronJob gives to `curl`, and does the same with it.
 const CURL: &str = r#"#!/usr/bin/env python3
 import sys, urllib.error, urllib.request
@@ -90,12 +88,9 @@ impl Registry {
     }
 }
 
-/// An image with a `curl`: the base of the functions, and a file more.
-pub(crate) async fn image_with_curl() -> String {
-    let (here, name) = (
-        variable("SLESS_TEST_REGISTRY"),
-        variable("SLESS_TEST_IMAGE_PYTHON"),
-    );
+/// An image with a `curl`: that of functions in Python, which has this name, and a file more. `here` is the
+/// registry.
+pub(crate) async fn image_with_curl(here: &str, name: &str) -> String {
     let (node, path) = name.split_once('/').expect("a host");
     let (repository, tag) = path.rsplit_once(':').expect("a tag");
     let registry = Registry {

@@ -22,8 +22,8 @@ use kube::{
 use sless_core::{
     Artifact, ArtifactKind, Backends, BuildId, BuildRequest, BuildStatus, Builder,
     BuilderCapabilities, Catalog, CatalogExt as _, ChangeStream, Digest, Error, Function,
-    FunctionId, FunctionSpec, LogOptions, LogStream, Metadata, Name, Namespace, Options, Receipt,
-    Result, Roles, Runtime, Sless,
+    FunctionId, FunctionSpec, HeldStream, LogOptions, LogStream, Metadata, Name, Namespace,
+    Options, Receipt, Result, Roles, Runtime, Sless,
 };
 use sless_k8s::{Cluster, K8sConfig, KubeCatalog, KubeScheduler};
 
@@ -75,6 +75,10 @@ impl Builder for Built {
 
     async fn prune(&self, _function: &FunctionId, _keep: &[BuildId]) -> Result<Receipt> {
         Ok(Receipt::default())
+    }
+
+    fn held(&self) -> HeldStream {
+        Box::pin(stream::empty())
     }
 
     fn changes(&self) -> ChangeStream {

@@ -10,12 +10,13 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sless_core::{
     Artifact, ArtifactKind, BuildId, BuildRequest, BuildStatus, Builder, BuilderCapabilities,
-    ChangeStream, Changes, Clock, Digest, Failure, FunctionId, LogOptions, LogStream, Receipt,
-    Result, Uid,
+    ChangeStream, Changes, Clock, Digest, Failure, FunctionId, Held, HeldStream, LogOptions,
+    LogStream, Receipt, Result, Uid,
 };
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{
@@ -302,6 +303,26 @@ impl Inner {
         self.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The builds that are known, with their logs, and logs of others.
+    async fn kept(&self) -> Result<Vec<Held>> {
+        let mut logs = self.logs.names().await?;
+        logs.retain(|log| log.starts_with(LOG));
+        let mut kept = Vec::new();
+        for id in self.builds().values().flat_map(HashMap::keys) {
+            let function = &id.function;
+            let of = |kind: &str, name: String| {
+                Held::new(kind, name, BACKEND).of(function.key(), function.uid.clone())
+            };
+            kept.push(of("build", id.short()));
+            let log = log_name(id);
+            if let Some(at) = logs.iter().position(|name| *name == log) {
+                kept.push(of("log", logs.swap_remove(at)));
+            }
+        }
+        kept.extend(logs.into_iter().map(|log| Held::new("log", log, BACKEND)));
+        Ok(kept)
+    }
+
     /// Ends a build that is under way, and waits for its end.
     async fn cancel(&self, id: &BuildId) {
         let Some(Build::Running { mut state, cancel }) = self.find(id) else {
@@ -385,11 +406,21 @@ impl Builder for LocalBuilder {
         Ok(receipt)
     }
 
+    fn held(&self) -> HeldStream {
+        let inner = self.inner.clone();
+        let listed = stream::once(async move { inner.kept().await });
+        let each = listed.map_ok(|items| stream::iter(items.into_iter().map(Ok)));
+        each.try_flatten().boxed()
+    }
+
     fn changes(&self) -> ChangeStream {
         self.inner.changes.subscribe()
     }
 }
 
+/// How the names of the logs of builds begin.
+const LOG: &str = "build-";
+
 fn log_name(id: &BuildId) -> String {
-    format!("build-{}", id.short())
+    format!("{LOG}{}", id.short())
 }

@@ -1,8 +1,10 @@
 //! The statements of the dead letters.
 
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use sless_core::{
-    DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Error, resource::TriggerId,
+    DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Error, Name, Namespace, Uid,
+    resource::TriggerId,
 };
 
 use super::store::{message, timestamp};
@@ -62,6 +64,29 @@ pub(super) fn page(
         });
     }
     Ok(page)
+}
+
+/// The triggers that have letters, each with how many, and since when.
+pub(super) fn count(connection: &Connection) -> Result<Vec<(TriggerId, i64, Timestamp)>, Fault> {
+    let sql = "SELECT trigger_namespace, trigger_name, trigger_uid, count(*), min(died_at)
+               FROM dead_letters GROUP BY 1, 2, 3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    let mut counted = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (namespace, name): (String, String) = (row.get(0)?, row.get(1)?);
+        // Only names that are right were written.
+        let (Ok(namespace), Ok(name)) = (Namespace::new(namespace), Name::new(name)) else {
+            continue;
+        };
+        let trigger = TriggerId {
+            namespace,
+            name,
+            uid: Uid::new(row.get::<_, String>(2)?),
+        };
+        counted.push((trigger, row.get(3)?, timestamp(row.get(4)?)));
+    }
+    Ok(counted)
 }
 
 /// Which letters are meant, oldest first; those that are there at this moment.

@@ -12,11 +12,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures::{StreamExt as _, stream::FuturesUnordered};
+use futures::{StreamExt as _, TryStreamExt as _, stream, stream::FuturesUnordered};
 use rusqlite::Connection;
 use sless_core::{
     ChangeStream, Changes, Clock, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Dispatcher,
-    Error, EventSink, Message, Namespace, Publish, Receipt, Result, Subscription,
+    Error, EventSink, Held, HeldStream, Message, Namespace, Publish, Receipt, Result, Subscription,
     SubscriptionStatus, clock::timeout, resource::TriggerId,
 };
 use tokio_util::{
@@ -354,6 +354,36 @@ impl Dispatcher for LocalDispatcher {
     async fn purge(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64> {
         let purged = self.step_through(trigger, which, dead_letters::purge).await;
         purged.map_err(|fault| Error::from(fault).during("dispatcher.purge").on(trigger))
+    }
+
+    fn held(&self) -> HeldStream {
+        let of = |kind: &str, name: String, trigger: &TriggerId| {
+            Held::new(kind, name, BACKEND).of(trigger.key(), trigger.uid.clone())
+        };
+        let serving: Vec<_> = {
+            let live = self.live();
+            let each = live.consumers.iter().map(|(trigger, serving)| {
+                let queue = &serving.subscription.queue;
+                Ok(of(
+                    "subscription",
+                    format!("{trigger} on queue {queue}"),
+                    trigger,
+                ))
+            });
+            each.collect()
+        };
+        let database = self.database.clone();
+        let letters = stream::once(async move {
+            let counted = database.read(dead_letters::count).await;
+            counted.map_err(|fault| Error::from(fault).during("dispatcher.held"))
+        });
+        let letters = letters.map_ok(move |counted| {
+            let each = counted.into_iter().map(move |(trigger, count, since)| {
+                Ok(of("dead_letters", format!("{trigger}: {count}"), &trigger).since(Some(since)))
+            });
+            stream::iter(each)
+        });
+        stream::iter(serving).chain(letters.try_flatten()).boxed()
     }
 
     fn changes(&self) -> ChangeStream {

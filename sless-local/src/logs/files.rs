@@ -1,7 +1,7 @@
 //! The files of the logs: two halves each, the newer of which is written.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, BufWriter, Write as _},
     path::{Path, PathBuf},
@@ -127,4 +127,17 @@ impl Files {
     fn older(&self, log: &str) -> PathBuf {
         Path::new(&self.folder).join(format!("{log}.1.jsonl"))
     }
+}
+
+/// The names of the logs in a folder.
+pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder).map_err(Fault::io("reading", folder))? {
+        let file = entry.map_err(Fault::io("reading", folder))?.file_name();
+        let file = file.to_string_lossy();
+        if let Some(log) = file.strip_suffix(".jsonl") {
+            names.insert(log.strip_suffix(".1").unwrap_or(log).to_owned());
+        }
+    }
+    Ok(names.into_iter().collect())
 }

@@ -9,7 +9,7 @@ mod files;
 use std::{
     collections::HashMap,
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -55,6 +55,7 @@ impl Default for LogsConfig {
 pub(crate) struct Logs {
     commands: mpsc::Sender<Command>,
     dropped: Arc<AtomicU64>,
+    folder: Arc<Path>,
 }
 
 enum Command {
@@ -102,6 +103,7 @@ impl Logs {
     pub(crate) fn open(folder: PathBuf, config: &LogsConfig) -> Result<Self> {
         let (commands, queue) = mpsc::channel(config.write_queue.max(1));
         let dropped = Arc::new(AtomicU64::new(0));
+        let place = folder.as_path().into();
         let writer = Writer {
             files: Files::new(folder, config.log_bytes, config.open_files),
             followers: HashMap::new(),
@@ -116,7 +118,11 @@ impl Logs {
                     .at(BACKEND)
                     .with_source(cause)
             })?;
-        Ok(Self { commands, dropped })
+        Ok(Self {
+            commands,
+            dropped,
+            folder: place,
+        })
     }
 
     /// The writer of a log.
@@ -168,6 +174,12 @@ impl Logs {
         })
         .await?;
         removed.await.map_err(|_| closed())?
+    }
+
+    /// The names of all logs that are on disk.
+    pub(crate) async fn names(&self) -> Result<Vec<String>> {
+        let folder = self.folder.clone();
+        crate::blocking(move || files::names(&folder)).await
     }
 
     /// Waits until everything is written that was given so far.

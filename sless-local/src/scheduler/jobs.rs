@@ -84,6 +84,15 @@ impl Jobs {
         self.runs().contains_key(&job.uid)
     }
 
+    /// All runs that are known.
+    pub(super) fn all(&self) -> Vec<(Uid, i64)> {
+        let runs = self.runs();
+        let each = runs
+            .iter()
+            .flat_map(|(job, runs)| runs.keys().map(|run| (job.clone(), *run)));
+        each.collect()
+    }
+
     /// Takes note of where a run is, unless its job was removed.
     fn set(&self, job: &JobId, run_id: i64, status: RunStatus) -> bool {
         let mut runs = self.runs();

@@ -5,6 +5,7 @@
 //! can be imported, before the revision takes over. A crew without calls goes to sleep.
 
 mod crew;
+mod held;
 mod invoker;
 mod jobs;
 mod runner;
@@ -21,8 +22,8 @@ use std::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use sless_core::{
-    ArtifactKind, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, FunctionId, Invoke,
-    JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
+    ArtifactKind, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, FunctionId, HeldStream,
+    Invoke, JobId, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
     Scheduler, SchedulerCapabilities, Uid, Workload, WorkloadPhase, WorkloadStatus,
 };
 use sless_runtime::{HostConfig, Language};
@@ -380,6 +381,10 @@ impl Scheduler for LocalScheduler {
             Err(error) if error.is_not_found() => Ok(Box::pin(futures::stream::empty())),
             other => other,
         }
+    }
+
+    fn held(&self) -> HeldStream {
+        held::all(self.inner.clone())
     }
 
     fn changes(&self) -> ChangeStream {

@@ -16,6 +16,12 @@ pub(super) fn job_log(job: &JobId) -> String {
     format!("job-{}", job.uid)
 }
 
+/// The uid of the function or job whose log has this name.
+pub(super) fn uid_of(log: &str) -> Option<&str> {
+    let of_function = log.strip_prefix("function-");
+    of_function.or_else(|| log.strip_prefix("job-"))
+}
+
 /// Writes the lines of a worker into a log.
 #[derive(Debug)]
 pub(super) struct WorkerLog(pub(super) LogWriter);

@@ -15,9 +15,9 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use sless_core::{
     ArtifactKind, Body, ChangeStream, Changes, Digest, Ensured, Error, ErrorKind, Failure,
-    FunctionId, Invoke, JobId, JobRun, LogOptions, LogSource, LogStream, LogTarget, Namespace,
-    Receipt, Result, RunStatus, Scheduler, SchedulerCapabilities, Workload, WorkloadPhase,
-    WorkloadStatus, reason,
+    FunctionId, Held, HeldStream, Invoke, JobId, JobRun, LogOptions, LogSource, LogStream,
+    LogTarget, Namespace, Receipt, Result, RunStatus, Scheduler, SchedulerCapabilities, Workload,
+    WorkloadPhase, WorkloadStatus, reason,
 };
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -282,6 +282,18 @@ impl Scheduler for Closures {
         };
         let log = log.ok_or_else(|| Error::not_found("there is no such log").at(BACKEND))?;
         Ok(log.read(*options))
+    }
+
+    fn held(&self) -> HeldStream {
+        let entries = lock(&self.0.entries);
+        let functions = entries
+            .keys()
+            .map(|id| Held::new("function", id.to_string(), BACKEND).of(id.key(), id.uid.clone()));
+        let jobs = lock(&self.0.jobs);
+        let jobs = jobs
+            .keys()
+            .map(|id| Held::new("job", id.to_string(), BACKEND).of(id.key(), id.uid.clone()));
+        Held::all(functions.chain(jobs))
     }
 
     fn changes(&self) -> ChangeStream {

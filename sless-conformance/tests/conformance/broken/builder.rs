@@ -5,7 +5,7 @@ use futures::StreamExt as _;
 use sless_conformance::builder::{BuilderHarness, clauses};
 use sless_core::{
     Artifact, BuildId, BuildRequest, BuildStatus, Builder, BuilderCapabilities, ChangeStream,
-    FunctionId, LogOptions, LogStream, Receipt, Result, Storage, VirtualClock,
+    FunctionId, HeldStream, LogOptions, LogStream, Receipt, Result, Storage, VirtualClock,
     memory::{BuildPlan, MemoryBuilder, MemoryStorage},
 };
 
@@ -39,6 +39,8 @@ enum Defect {
     OneDigest,
     /// What a crash leaves is nothing.
     Volatile,
+    /// It says that it holds nothing.
+    Hides,
 }
 
 /// The builder with the defect.
@@ -103,6 +105,13 @@ impl Builder for Faulty {
             }
             _ => self.inner.prune(function, keep).await,
         }
+    }
+
+    fn held(&self) -> HeldStream {
+        if self.defect == Defect::Hides {
+            return futures::stream::empty().boxed();
+        }
+        self.inner.held()
     }
 
     fn changes(&self) -> ChangeStream {
@@ -208,6 +217,7 @@ fn a_builder_that_builds_again_is_found() {
                 "cancelling_what_is_not_under_way_changes_nothing",
                 "pruning_again_removes_nothing",
                 "the_same_build_is_not_built_twice",
+                "what_is_built_is_held_until_it_is_pruned",
             ],
         ),
     ]);
@@ -236,6 +246,7 @@ fn a_builder_that_prunes_wrongly_is_found() {
                 "builds_that_are_not_kept_are_removed",
                 "pruning_again_removes_nothing",
                 "pruning_ends_what_is_under_way",
+                "what_is_built_is_held_until_it_is_pruned",
             ],
         ),
         (
@@ -253,6 +264,7 @@ fn a_builder_that_prunes_wrongly_is_found() {
 fn a_builder_that_says_too_little_is_found() {
     find(&[
         (Defect::EmptyLog, &["a_build_has_a_log"]),
+        (Defect::Hides, &["what_is_built_is_held_until_it_is_pruned"]),
         (
             Defect::LogOfNothing,
             &[

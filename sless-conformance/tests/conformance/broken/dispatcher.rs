@@ -5,7 +5,7 @@ use futures::StreamExt as _;
 use sless_conformance::dispatcher::{DispatcherHarness, clauses};
 use sless_core::{
     ChangeStream, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Delivery, Dispatcher,
-    Disposition, EventSink, Message, Namespace, Publish, Receipt, Result, Subscription,
+    Disposition, EventSink, HeldStream, Message, Namespace, Publish, Receipt, Result, Subscription,
     SubscriptionStatus, TriggerId, VirtualClock, memory::MemoryDispatcher,
 };
 
@@ -43,6 +43,8 @@ enum Defect {
     CountsNothing,
     /// What a crash leaves is nothing.
     Volatile,
+    /// It says that it holds nothing.
+    Hides,
 }
 
 /// The sink with the defect.
@@ -173,6 +175,13 @@ impl Dispatcher for Faulty {
         self.inner.purge(trigger, which).await
     }
 
+    fn held(&self) -> HeldStream {
+        if self.defect == Defect::Hides {
+            return futures::stream::empty().boxed();
+        }
+        self.inner.held()
+    }
+
     fn changes(&self) -> ChangeStream {
         if self.defect == Defect::Silent {
             return futures::stream::pending().boxed();
@@ -278,6 +287,7 @@ fn a_dispatcher_that_loses_messages_is_found() {
                 "purged_letters_are_gone",
                 "redriven_messages_come_again",
                 "the_status_tells_what_was_seen",
+                "what_is_served_is_held_until_it_is_forgotten",
             ],
         ),
         (
@@ -376,5 +386,9 @@ fn a_dispatcher_that_tells_too_little_is_found() {
             &["a_change_is_hinted_when_a_subscription_comes_and_goes"],
         ),
         (Defect::CountsNothing, &["the_status_tells_what_was_seen"]),
+        (
+            Defect::Hides,
+            &["what_is_served_is_held_until_it_is_forgotten"],
+        ),
     ]);
 }

@@ -11,10 +11,10 @@ use sless_conformance::{
     scheduler::{Prepared, SchedulerHarness, clauses},
 };
 use sless_core::{
-    Body, CallContext, ChangeStream, Digest, Ensured, Error, ErrorKind, FunctionId, Invoke, JobId,
-    JobRun, LogOptions, LogStream, LogTail, LogTarget, Namespace, Receipt, Result, Retry, RunPhase,
-    RunStatus, Scheduler, SchedulerCapabilities, Uid, VirtualClock, Workload, WorkloadPhase,
-    WorkloadStatus,
+    Body, CallContext, ChangeStream, Digest, Ensured, Error, ErrorKind, FunctionId, HeldStream,
+    Invoke, JobId, JobRun, LogOptions, LogStream, LogTail, LogTarget, Namespace, Receipt, Result,
+    Retry, RunPhase, RunStatus, Scheduler, SchedulerCapabilities, Uid, VirtualClock, Workload,
+    WorkloadPhase, WorkloadStatus,
     memory::{MemoryScheduler, MemorySchedulerConfig},
 };
 
@@ -65,6 +65,8 @@ enum Defect {
     AllAtOnce,
     /// Environments are empty.
     NoEnvironment,
+    /// It says that it holds nothing.
+    Hides,
 }
 
 /// The scheduler with the defect.
@@ -212,6 +214,13 @@ impl Scheduler for Faulty {
         Ok(lines.boxed())
     }
 
+    fn held(&self) -> HeldStream {
+        if self.defect == Defect::Hides {
+            return futures::stream::empty().boxed();
+        }
+        self.inner.held()
+    }
+
     fn changes(&self) -> ChangeStream {
         if self.defect == Defect::Silent {
             return futures::stream::pending().boxed();
@@ -352,7 +361,13 @@ fn a_scheduler_that_rolls_out_badly_is_found() {
                 "a_workload_that_cannot_start_is_failed_and_says_why",
             ],
         ),
-        (Defect::ByName, &["another_uid_is_another_function"]),
+        (
+            Defect::ByName,
+            &[
+                "another_uid_is_another_function",
+                "what_is_made_is_held_until_it_is_removed",
+            ],
+        ),
         (Defect::AlwaysOn, &["no_replicas_is_off"]),
         (
             Defect::NoEnvironment,
@@ -424,6 +439,7 @@ fn a_scheduler_that_runs_jobs_badly_is_found() {
                 "a_removed_job_is_forgotten",
                 "a_run_is_remembered_over_a_reopen",
                 "removing_a_job_ends_its_run",
+                "what_is_made_is_held_until_it_is_removed",
             ],
         ),
     ]);
@@ -445,6 +461,7 @@ fn a_scheduler_that_tells_too_little_is_found() {
             ],
         ),
         (Defect::NoTail, &["a_part_of_the_log_is_given"]),
+        (Defect::Hides, &["what_is_made_is_held_until_it_is_removed"]),
         (
             Defect::Silent,
             &[

@@ -21,8 +21,8 @@ pub(super) use self::work::code_of;
 use super::{BACKEND, lock, log::LogRing, tasks::Tasks};
 use crate::{
     Artifact, ArtifactKind, BuildId, BuildRequest, BuildStatus, Builder, BuilderCapabilities,
-    ChangeStream, Changes, Clock, Error, ErrorKind, Failure, LogOptions, LogStream, Receipt,
-    Result, SystemClock, resource::FunctionId, source::SourceLimits,
+    ChangeStream, Changes, Clock, Error, ErrorKind, Failure, Held, HeldStream, LogOptions,
+    LogStream, Receipt, Result, SystemClock, resource::FunctionId, source::SourceLimits,
 };
 
 /// The limits of a [`MemoryBuilder`].
@@ -373,6 +373,14 @@ impl Builder for MemoryBuilder {
             receipt.add("artifact", artifact.reference, BACKEND);
         }
         Ok(receipt)
+    }
+
+    fn held(&self) -> HeldStream {
+        let state = lock(&self.shared.state);
+        Held::all(state.builds.keys().map(|id| {
+            let function = &id.function;
+            Held::new("build", id.short(), BACKEND).of(function.key(), function.uid.clone())
+        }))
     }
 
     fn changes(&self) -> ChangeStream {

@@ -20,8 +20,8 @@ use self::{
 use super::{BACKEND, lock, tasks::Tasks};
 use crate::{
     ChangeStream, Changes, Clock, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Dispatcher,
-    EventSink, Message, Namespace, Publish, Receipt, Result, Subscription, SubscriptionStatus,
-    SystemClock, resource::TriggerId,
+    EventSink, Held, HeldStream, Message, Namespace, Publish, Receipt, Result, Subscription,
+    SubscriptionStatus, SystemClock, resource::TriggerId,
 };
 
 /// The limits of a [`MemoryDispatcher`].
@@ -283,6 +283,23 @@ impl Dispatcher for MemoryDispatcher {
 
     async fn purge(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> Result<u64> {
         Ok(self.shared.store.purge(trigger, which))
+    }
+
+    fn held(&self) -> HeldStream {
+        let of = |kind: &str, name: String, trigger: &TriggerId| {
+            Held::new(kind, name, BACKEND).of(trigger.key(), trigger.uid.clone())
+        };
+        let letters = self.shared.store.letters();
+        let letters = letters
+            .iter()
+            .map(|(trigger, count)| of("dead_letters", format!("{trigger}: {count}"), trigger));
+        let live = lock(&self.live);
+        let subscriptions = live.iter().filter_map(|(trigger, live)| {
+            let queue = &live.consumer.as_ref()?.subscription.queue;
+            let name = format!("{trigger} on queue {queue}");
+            Some(of("subscription", name, trigger))
+        });
+        Held::all(letters.chain(subscriptions))
     }
 
     fn changes(&self) -> ChangeStream {

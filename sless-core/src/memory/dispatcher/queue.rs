@@ -188,6 +188,14 @@ impl Store {
         })
     }
 
+    /// How many dead letters each trigger has.
+    pub(super) fn letters(&self) -> Vec<(TriggerId, usize)> {
+        let state = lock(&self.state);
+        let all = state.dead.iter();
+        all.map(|(trigger, letters)| (trigger.clone(), letters.len()))
+            .collect()
+    }
+
     pub(super) fn redrive(&self, trigger: &TriggerId, which: &DeadLetterSelection) -> u64 {
         let mut state = lock(&self.state);
         let chosen = state.choose(trigger, which);

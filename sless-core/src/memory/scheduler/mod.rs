@@ -29,9 +29,9 @@ pub use self::{
 };
 use super::{BACKEND, lock, log::LogRing, tasks::Tasks};
 use crate::{
-    ArtifactKind, Body, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, Invoke, JobRun,
-    LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus, Scheduler,
-    SchedulerCapabilities, SystemClock, Workload, WorkloadStatus,
+    ArtifactKind, Body, ChangeStream, Changes, Clock, Ensured, Error, ErrorKind, Held, HeldStream,
+    Invoke, JobRun, LogOptions, LogStream, LogTarget, Namespace, Receipt, Result, RunStatus,
+    Scheduler, SchedulerCapabilities, SystemClock, Workload, WorkloadStatus,
     resource::{FunctionId, JobId},
 };
 
@@ -323,6 +323,20 @@ impl Scheduler for MemoryScheduler {
                 .at(BACKEND)
         })?;
         Ok(log.read(options))
+    }
+
+    fn held(&self) -> HeldStream {
+        let functions = lock(&self.shared.functions);
+        let workloads = functions
+            .keys()
+            .map(|id| Held::new("workload", id.to_string(), BACKEND).of(id.key(), id.uid.clone()));
+        let jobs = lock(&self.shared.jobs);
+        let runs = jobs.iter().flat_map(|(id, job)| {
+            job.run_ids().map(move |run| {
+                Held::new("run", format!("{id} {run}"), BACKEND).of(id.key(), id.uid.clone())
+            })
+        });
+        Held::all(workloads.chain(runs))
     }
 
     fn changes(&self) -> ChangeStream {

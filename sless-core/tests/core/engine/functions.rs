@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use sless_core::{
     Backends, BuildId, BuildRequest, BuildStatus, Builder, BuilderCapabilities, CatalogExt as _,
-    ChangeStream, Error, ErrorKind, Function, FunctionId, FunctionPhase, InvocationQuery, Kind,
-    LogOptions, LogStream, Metadata, ObjectKey, Options, Origin, Receipt, Resource as _, Result,
-    Trigger, TriggerSpec, reason,
+    ChangeStream, Error, ErrorKind, Function, FunctionId, FunctionPhase, HeldStream,
+    InvocationQuery, Kind, LogOptions, LogStream, Metadata, ObjectKey, Options, Origin, Receipt,
+    Resource as _, Result, Trigger, TriggerSpec, reason,
 };
 
 use super::{World, deploy, name, ns, spec, world, world_with};
@@ -320,6 +320,10 @@ impl Builder for Reluctant {
             }
         }
         self.inner.prune(function, keep).await
+    }
+
+    fn held(&self) -> HeldStream {
+        self.inner.held()
     }
 
     fn changes(&self) -> ChangeStream {

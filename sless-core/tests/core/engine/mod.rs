@@ -5,6 +5,7 @@ mod events;
 mod functions;
 mod jobs;
 mod leadership;
+mod orphans;
 mod records;
 mod runtimes;
 mod schedules;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use sless_core::{
     ChangeStream, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Dispatcher, Error,
-    ErrorKind, EventSink, Receipt, Result, Subscription, SubscriptionStatus, TriggerId,
+    ErrorKind, EventSink, HeldStream, Receipt, Result, Subscription, SubscriptionStatus, TriggerId,
 };
 
 /// Says that there is no broker, in the status of each trigger.
@@ -59,6 +59,10 @@ impl Dispatcher for NoBroker {
 
     async fn purge(&self, _trigger: &TriggerId, _which: &DeadLetterSelection) -> Result<u64> {
         none()
+    }
+
+    fn held(&self) -> HeldStream {
+        futures::stream::empty().boxed()
     }
 
     fn changes(&self) -> ChangeStream {
