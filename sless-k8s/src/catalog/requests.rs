@@ -4,7 +4,7 @@ use kube::{
     api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::Request,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sless_core::{
     Kind, ListQuery, Metadata, Namespace, Object, ObjectKey, Page, catalog::object_not_found,
@@ -26,6 +26,46 @@ fn at(key: &ObjectKey) -> Request {
     of(key.kind, Some(&key.namespace))
 }
 
+/// An object without what nobody asks for: `managedFields` alone is most of it, and a page of them is many
+/// times what is kept of it.
+#[derive(Deserialize, Serialize)]
+struct Item {
+    metadata: ItemMeta,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ItemMeta {
+    name: Value,
+    namespace: Value,
+    uid: Value,
+    resource_version: Value,
+    generation: Value,
+    creation_timestamp: Value,
+    deletion_timestamp: Value,
+    finalizers: Value,
+    labels: Value,
+    annotations: Value,
+}
+
+impl Item {
+    fn into_value(self) -> Value {
+        json!(self)
+    }
+}
+
+/// Sends a request whose answer is one object.
+async fn send_one(
+    cluster: &Cluster,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Value, Fault> {
+    Ok(send::<Item>(cluster, request).await?.into_value())
+}
+
 async fn send<T: serde::de::DeserializeOwned>(
     cluster: &Cluster,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -36,7 +76,7 @@ async fn send<T: serde::de::DeserializeOwned>(
 
 pub(super) async fn get(cluster: &Cluster, key: &ObjectKey) -> Result<Object, Fault> {
     let request = at(key).get(key.name.as_str(), &GetParams::default());
-    match send(cluster, request).await {
+    match send_one(cluster, request).await {
         Ok(value) => wire::read(key.kind, value),
         Err(fault) if fault.is_not_found() => Err(object_not_found(key).into()),
         Err(fault) => Err(fault),
@@ -50,7 +90,7 @@ pub(super) async fn create(cluster: &Cluster, object: &Object) -> Result<Object,
         field_manager: Some(cluster.config().field_manager.clone()),
         ..PostParams::default()
     };
-    let value = send(cluster, at(&key).create(&parameters, body)).await?;
+    let value = send_one(cluster, at(&key).create(&parameters, body)).await?;
     wire::read(key.kind, value)
 }
 
@@ -73,7 +113,7 @@ pub(super) async fn patch(
         Some(subresource) => at(key).patch_subresource(subresource, name, &parameters, &patch),
         None => at(key).patch(name, &parameters, &patch),
     };
-    let value = send(cluster, request).await?;
+    let value = send_one(cluster, request).await?;
     wire::read(key.kind, value)
 }
 
@@ -104,7 +144,7 @@ pub(super) async fn delete(
 #[derive(Deserialize)]
 struct List {
     metadata: ListMeta,
-    items: Vec<Value>,
+    items: Vec<Item>,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +165,8 @@ pub(super) async fn list(cluster: &Cluster, query: &ListQuery) -> Result<Page<Ob
     let request = of(query.kind, query.namespace.as_ref()).list(&parameters);
     let list: List = send(cluster, request).await?;
     let mut items = Vec::with_capacity(list.items.len());
-    for value in list.items {
+    for item in list.items {
+        let value = item.into_value();
         let name = value["metadata"]["name"].to_string();
         let namespace = value["metadata"]["namespace"].to_string();
         match wire::read(query.kind, value) {

@@ -23,7 +23,7 @@ use sless_core::{
 
 use super::{
     Inner, annotation,
-    cache::{DeploymentView, View},
+    cache::{DeploymentView, Text, View},
     failure, manifest, same, status,
 };
 use crate::{
@@ -192,7 +192,7 @@ impl Inner {
         &self,
         function: &FunctionId,
         wanted: &Value,
-        there: Option<&Value>,
+        there: Option<&Text>,
     ) -> Result<Option<K>, Fault>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -200,7 +200,7 @@ impl Inner {
             + serde::de::DeserializeOwned
             + std::fmt::Debug,
     {
-        if there.is_some_and(|there| same::child_holds(wanted, there)) {
+        if there.is_some_and(|there| same::child_holds(wanted, &there.read())) {
             return Ok(None);
         }
         Ok(Some(self.write_child(function, wanted).await?))
@@ -229,7 +229,7 @@ impl Inner {
         }
         if let Some(config) = &self.config.ingress {
             let wanted = manifest::ingress(config, function);
-            let written = self.bring_child::<Ingress>(function, &wanted, view.ingress.as_deref());
+            let written = self.bring_child::<Ingress>(function, &wanted, view.ingress.as_ref());
             if let Some(object) = written.await? {
                 self.cache.put_ingress(&object);
             }
@@ -401,7 +401,7 @@ fn is_there(known: &DeploymentView, wanted: &Value, digest: &str, copies: u32) -
     known
         .unverified
         .as_ref()
-        .is_some_and(|spec| same::holds(&wanted["spec"], spec))
+        .is_some_and(|spec| same::holds(&wanted["spec"], &spec.read()))
 }
 
 /// Whether the namespace is being deleted, by somebody else.

@@ -89,7 +89,7 @@ impl Inner {
         // Before a pod of it is there.
         self.ensure_policies(&trigger.namespace).await?;
         let last_fire_at = known.as_ref().and_then(|known| known.last_fire_at);
-        if !known.is_some_and(|known| same::child_holds(&wanted, &known.object)) {
+        if !known.is_some_and(|known| same::child_holds(&wanted, &known.object.read())) {
             let api: Api<CronJob> = self.api(&trigger.namespace);
             let (name, params) = (names::cron(trigger), self.apply_params());
             let patch = Patch::Apply(&wanted);

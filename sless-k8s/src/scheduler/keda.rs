@@ -66,7 +66,7 @@ impl Inner {
         match deployment.filter(|deployment| self.leaves_to_keda(deployment)) {
             Some(deployment) => {
                 let wanted = manifest::scaled(config, function, deployment);
-                let there = view.scaled.as_deref();
+                let there = view.scaled.as_ref();
                 let written = self.bring_child::<HttpScaledObject>(function, &wanted, there);
                 if let Some(object) = written.await? {
                     self.cache.put_scaled(&object);

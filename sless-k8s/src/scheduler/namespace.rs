@@ -46,7 +46,7 @@ impl Inner {
     ) -> Result<(), Fault> {
         let is_there = || {
             let known = self.cache.policy(namespace.workloads().as_str(), name);
-            known.is_some_and(|known| same::holds(&policy["spec"], &known["spec"]))
+            known.is_some_and(|spec| same::holds(&policy["spec"], &spec.read()))
         };
         if is_there() {
             return Ok(());

@@ -2,16 +2,15 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{PoisonError, RwLock},
 };
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::CronJob;
 use kube::ResourceExt as _;
-use serde_json::Value;
 use sless_core::{ObjectKey, Uid, resource::TriggerId};
 
-use super::{Cache, view};
+use super::{Cache, Text, view};
 use crate::{labels, scheduler::failure};
 
 /// A CronJob.
@@ -19,7 +18,7 @@ use crate::{labels, scheduler::failure};
 pub(in crate::scheduler) struct CronView {
     pub(in crate::scheduler) trigger: TriggerId,
     /// Labels, annotations and spec.
-    pub(in crate::scheduler) object: Arc<Value>,
+    pub(in crate::scheduler) object: Text,
     pub(in crate::scheduler) last_fire_at: Option<Timestamp>,
 }
 
@@ -36,7 +35,7 @@ impl CronView {
                 name,
                 uid,
             },
-            object: Arc::new(view::child(object)),
+            object: Text::of(&view::child(object))?,
             last_fire_at: status
                 .and_then(|status| status.last_schedule_time.as_ref())
                 .and_then(failure::timestamp),

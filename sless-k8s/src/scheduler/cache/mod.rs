@@ -5,6 +5,7 @@
 
 mod cron;
 mod entry;
+mod lean;
 mod view;
 mod watch;
 
@@ -21,12 +22,11 @@ use k8s_openapi::api::{
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kube::ResourceExt as _;
-use serde_json::Value;
 use sless_core::{Changes, FunctionId, JobId, Kind, ObjectKey, Uid};
 
 use cron::Crons;
 pub(super) use entry::{FunctionEntry, JobEntry};
-pub(super) use view::{DeploymentView, PodView, RunView, View};
+pub(super) use view::{DeploymentView, PodView, RunView, Text, View};
 pub(super) use watch::{Watched, watch_all};
 
 use super::{
@@ -43,7 +43,7 @@ pub(super) struct Cache {
     jobs: RwLock<HashMap<Uid, Arc<JobEntry>>>,
     crons: Crons,
     /// Our policies in each namespace of workloads.
-    policies: Mutex<HashMap<Place, Arc<Value>>>,
+    policies: Mutex<HashMap<Place, Text>>,
     pub(super) changes: Changes,
 }
 
@@ -99,12 +99,12 @@ impl Cache {
         all.get(uid).cloned()
     }
 
-    pub(super) fn policy(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    pub(super) fn policy(&self, namespace: &str, name: &str) -> Option<Text> {
         let place = (namespace.to_owned(), name.to_owned());
         self.policies().get(&place).cloned()
     }
 
-    fn policies(&self) -> MutexGuard<'_, HashMap<Place, Arc<Value>>> {
+    fn policies(&self) -> MutexGuard<'_, HashMap<Place, Text>> {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -210,9 +210,9 @@ impl Cache {
             return;
         };
         self.change(&function_of(key, uid), |view| {
-            let new = view::child(object);
-            let same = view.scaled.as_deref() == Some(&new);
-            view.scaled = Some(Arc::new(new));
+            let new = Text::of(&view::child(object));
+            let same = view.scaled == new;
+            view.scaled = new;
             !same
         });
     }
@@ -236,9 +236,9 @@ impl Cache {
             return;
         };
         self.change(&function_of(key, uid), |view| {
-            let new = view::child(object);
-            let same = view.ingress.as_deref() == Some(&new);
-            view.ingress = Some(Arc::new(new));
+            let new = Text::of(&view::child(object));
+            let same = view.ingress == new;
+            view.ingress = new;
             !same
         });
     }
@@ -248,9 +248,9 @@ impl Cache {
         if !POLICIES.contains(&&*place.1) {
             return;
         }
-        let value =
-            serde_json::json!({"metadata": {"labels": object.labels()}, "spec": object.spec});
-        self.policies().insert(place, Arc::new(value));
+        if let Some(spec) = Text::of(&object.spec) {
+            self.policies().insert(place, spec);
+        }
     }
 
     pub(super) fn put_job(&self, object: &Job, written: bool) {

@@ -6,6 +6,7 @@ use std::{net::IpAddr, sync::Arc, time::Instant};
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt as _;
+use serde::Serialize;
 use serde_json::Value;
 use sless_core::{Digest, Failure, RunStatus};
 
@@ -15,15 +16,31 @@ use crate::scheduler::{
     invoke::Endpoint,
 };
 
+/// Part of an object, as JSON text: as a tree it would take ten times the memory, and it is read once or
+/// never.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::scheduler) struct Text(Arc<str>);
+
+impl Text {
+    pub(in crate::scheduler) fn of(value: &impl Serialize) -> Option<Self> {
+        let text = serde_json::to_string(value).ok()?;
+        Some(Self(text.into()))
+    }
+
+    pub(in crate::scheduler) fn read(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
 /// A function as the cluster has it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::scheduler) struct View {
     pub(in crate::scheduler) deployment: Option<Arc<DeploymentView>>,
     /// Whether there is a Service, and it is as it should be.
     pub(in crate::scheduler) service: Option<bool>,
-    pub(in crate::scheduler) ingress: Option<Arc<Value>>,
+    pub(in crate::scheduler) ingress: Option<Text>,
     /// What KEDA scales it by.
-    pub(in crate::scheduler) scaled: Option<Arc<Value>>,
+    pub(in crate::scheduler) scaled: Option<Text>,
     pub(in crate::scheduler) pods: Vec<Arc<PodView>>,
     /// A revision that the cluster refused to take, and why.
     pub(in crate::scheduler) refused: Option<(Digest, Failure)>,
@@ -77,7 +94,7 @@ pub(in crate::scheduler) struct DeploymentView {
     /// The generation that was held against the manifest, and found right.
     pub(in crate::scheduler) verified: Option<i64>,
     /// The spec, as long as it was not held against the manifest.
-    pub(in crate::scheduler) unverified: Option<Arc<Value>>,
+    pub(in crate::scheduler) unverified: Option<Text>,
     /// When this process wrote it; a listing that began before does not count against it.
     pub(in crate::scheduler) written: Option<Instant>,
 }
@@ -91,7 +108,7 @@ impl DeploymentView {
         let verified = before.and_then(|before| before.verified);
         let spec = object.spec.as_ref();
         let unverified = (verified != Some(generation))
-            .then(|| serde_json::to_value(spec).map(Arc::new).ok())
+            .then(|| Text::of(&spec))
             .flatten();
         let conditions = object
             .status

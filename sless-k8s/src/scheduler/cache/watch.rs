@@ -29,7 +29,7 @@ use serde::de::DeserializeOwned;
 use sless_core::{JobId, ObjectKey, Uid};
 use tokio::sync::watch;
 
-use super::{Cache, function_of, place};
+use super::{Cache, function_of, lean::Lean, place};
 use crate::{
     labels,
     scheduler::{keda::HttpScaledObject, manifest::POLICIES},
@@ -37,12 +37,7 @@ use crate::{
 
 /// An object that a cache keeps.
 trait Kept:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + DeserializeOwned
-    + Debug
-    + Send
-    + 'static
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + 'static
 {
     /// What a listing remembers of it.
     type Mark: Eq + Hash + Send;
@@ -107,10 +102,12 @@ async fn watch_one<K: Kept>(
     cache: &Cache,
     resync: Duration,
     ready: &watch::Sender<usize>,
-) {
+) where
+    Lean<K>: DeserializeOwned,
+{
     let mut first = true;
     loop {
-        let api: Api<K> = Api::all(client.clone());
+        let api: Api<Lean<K>> = Api::all(client.clone());
         let config = watcher::Config::default()
             .labels(labels::SELECTOR)
             .page_size(PAGE);
@@ -128,7 +125,7 @@ async fn watch_one<K: Kept>(
                     tracing::warn!(kind = %K::kind(&()), %error, "a watch broke off; it is taken up again");
                 }
                 Some(Ok(watcher::Event::Init)) => listing = (HashSet::new(), Instant::now()),
-                Some(Ok(watcher::Event::InitApply(object))) => {
+                Some(Ok(watcher::Event::InitApply(Lean(object)))) => {
                     listing.0.extend(object.mark());
                     object.put(cache);
                 }
@@ -139,8 +136,8 @@ async fn watch_one<K: Kept>(
                         ready.send_modify(|count| *count += 1);
                     }
                 }
-                Some(Ok(watcher::Event::Apply(object))) => object.put(cache),
-                Some(Ok(watcher::Event::Delete(object))) => object.remove(cache),
+                Some(Ok(watcher::Event::Apply(Lean(object)))) => object.put(cache),
+                Some(Ok(watcher::Event::Delete(Lean(object)))) => object.remove(cache),
             }
         }
     }
