@@ -13,12 +13,13 @@ macro_rules! files {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../worker/", $name)))),*] };
 }
 
-const FILES: [(&str, &str); 11] = files![
+const FILES: [(&str, &str); 12] = files![
     "sless_worker.py",
     "sless_worker_answer.py",
     "sless_worker_async.py",
     "sless_worker_call.py",
     "sless_worker_log.py",
+    "sless_worker_zygote.py",
     "worker.js",
     "worker_answer.js",
     "worker_call.js",

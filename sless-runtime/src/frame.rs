@@ -21,8 +21,17 @@
 //!   2  DATA      the next bytes of the body
 //!   18 FAIL      ends the body: type:u16, type, message
 //! control, worker to host
-//!   33 READY     empty
+//!   33 READY     empty; of a zygote its process id:u32, and why no worker can be forked from it,
+//!                empty where one can
 //!   34 REFUSED   the start failed: reason:u16, reason, message
+//! control, host to zygote: a worker that was started without slots
+//!   48 FORK      0:i32 0:i32, with the descriptors of a new worker: control, log, standard output,
+//!                standard error, slots
+//!   49 SERVE     0:i32 0:i32, with descriptors of slots: it becomes an ordinary worker
+//!   50 REAP      a forked worker's process id:i32, 0:i32; the worker has ended
+//! control, zygote to host
+//!   51 FORKED    the process id:i32, negative an error number; 0:i32
+//!   52 REAPED    the process id:i32, its status as of waitpid(2):i32
 //! log, worker to host
 //!   35 LOG       stream:u8 (1 out, 2 err) truncated:u8 id:u16 ticket:u64 (the call's, 0 of none),
 //!                id, text
@@ -36,8 +45,7 @@
 //! when the answer is already there, and the worker reads up to it before the next CALL; a
 //! CANCEL that reaches a worker between calls means nothing. The worker ends each answer by END
 //! or FAIL, also after a CANCEL. A host that closes a slot has given its call up; one that closes
-//! the control socket wants the worker gone. Kinds from 48 on are kept for a worker that forks
-//! ready copies of itself.
+//! the control socket wants the worker gone. A zygote answers one order before it reads the next.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::{HeaderName, HeaderValue};
@@ -59,6 +67,11 @@ pub(crate) const FAIL: u8 = 18;
 pub(crate) const READY: u8 = 33;
 pub(crate) const REFUSED: u8 = 34;
 pub(crate) const LOG: u8 = 35;
+pub(crate) const FORK: u8 = 48;
+pub(crate) const SERVE: u8 = 49;
+pub(crate) const REAP: u8 = 50;
+pub(crate) const FORKED: u8 = 51;
+pub(crate) const REAPED: u8 = 52;
 
 /// A frame's first eight bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +105,54 @@ impl Header {
 
     pub(crate) fn ends(self) -> bool {
         self.flags & END != 0
+    }
+}
+
+/// What a host and a zygote say to each other: all of it has one length, so that descriptors arrive with
+/// the message that they belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) kind: u8,
+    pub(crate) process: i32,
+    pub(crate) status: i32,
+}
+
+impl Order {
+    pub(crate) const LENGTH: usize = HEADER + 8;
+
+    /// One without a process or a status.
+    pub(crate) const fn of(kind: u8) -> Self {
+        Self {
+            kind,
+            process: 0,
+            status: 0,
+        }
+    }
+
+    pub(crate) fn encode(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        let mut to = &mut bytes[..];
+        let length = Self::LENGTH - HEADER;
+        Header {
+            kind: self.kind,
+            flags: 0,
+            length,
+        }
+        .encode(&mut to);
+        to.put_i32(self.process);
+        to.put_i32(self.status);
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8; Self::LENGTH]) -> Result<Self, Malformed> {
+        let header = Header::peek(bytes)?.filter(|header| header.length == Self::LENGTH - HEADER);
+        let header = header.ok_or(Malformed("an order of another length"))?;
+        let mut numbers = &bytes[HEADER..];
+        Ok(Self {
+            kind: header.kind,
+            process: numbers.get_i32(),
+            status: numbers.get_i32(),
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::launch::launch;
 use crate::log::{LogSink, Tail};
 use crate::pool::{Pool, Refusal};
 use crate::supervise::{Message, Shared, supervise};
+use crate::zygote::Zygote;
 
 /// What a call brings along beside its request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,11 +126,32 @@ impl Host {
     /// Must be called within a Tokio runtime with time and I/O; the host's tasks run there.
     /// Dropping the future kills the worker.
     pub async fn start(config: HostConfig, log_sink: Arc<dyn LogSink>) -> Result<Host, StartError> {
+        Self::launch(config, log_sink, None).await
+    }
+
+    /// As [`Host::start`], with all workers of the host forked from a process that has imported the
+    /// handler, where that is safe. All hosts of a zygote have the same configuration.
+    ///
+    /// What the import writes goes to the sink of the host that filled the place, once for all workers
+    /// that are forked. An import that fails, fails as it does without.
+    pub async fn start_from(
+        zygote: Arc<Zygote>,
+        config: HostConfig,
+        log_sink: Arc<dyn LogSink>,
+    ) -> Result<Host, StartError> {
+        Self::launch(config, log_sink, Some(zygote)).await
+    }
+
+    async fn launch(
+        config: HostConfig,
+        log_sink: Arc<dyn LogSink>,
+        zygote: Option<Arc<Zygote>>,
+    ) -> Result<Host, StartError> {
         let tail = Arc::new(Tail::new(log_sink, config.limits.log_tail_bytes));
         let (supervisor, messages) = mpsc::unbounded_channel();
-        let launched = launch(&config, &tail, &supervisor).await?;
+        let launched = launch(&config, &tail, &supervisor, zygote.as_deref()).await?;
         let pool = Arc::new(Pool::new(config.limits.queue_length, Handle::current()));
-        let shared = Arc::new(Shared::new(config, tail, pool, supervisor));
+        let shared = Arc::new(Shared::new(config, tail, pool, supervisor, zygote));
         let first = shared.admit(launched);
         let supervision = tokio::spawn(supervise(Arc::clone(&shared), first.id, messages));
         Ok(Host {

@@ -3,6 +3,7 @@
 mod assets;
 mod body;
 mod call;
+mod command;
 mod config;
 mod confine;
 mod error;
@@ -13,6 +14,7 @@ mod log;
 mod once;
 mod output;
 mod pool;
+mod process;
 mod pump;
 mod sandbox;
 mod slot;
@@ -20,6 +22,7 @@ mod supervise;
 mod system;
 mod worker;
 mod worker_log;
+mod zygote;
 
 pub use body::Body;
 pub use confine::{ConfinedCommand, Confining, end_confined};
@@ -30,3 +33,4 @@ pub use log::{DiscardLogs, LogLine, LogSink, LogStream};
 pub use once::{JobOutcome, run_once};
 pub use sandbox::{Confinement, Enforcement, Protection, Sandbox, SandboxReport};
 pub use system::lacking;
+pub use zygote::Zygote;

@@ -17,6 +17,7 @@ use crate::log::Tail;
 use crate::pool::{Pool, Refusal};
 use crate::system::Stop;
 use crate::worker::{Exit, Worker};
+use crate::zygote::Zygote;
 
 /// What the supervisor is told.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     pub(crate) state: watch::Sender<HostState>,
     pub(crate) supervisor: mpsc::UnboundedSender<Message>,
+    /// What workers are forked from.
+    zygote: Option<Arc<Zygote>>,
     workers: Mutex<Vec<Arc<Worker>>>,
 }
 
@@ -46,6 +49,7 @@ impl Shared {
         tail: Arc<Tail>,
         pool: Arc<Pool>,
         supervisor: mpsc::UnboundedSender<Message>,
+        zygote: Option<Arc<Zygote>>,
     ) -> Self {
         let state = watch::Sender::new(HostState::Ready);
         Self {
@@ -54,6 +58,7 @@ impl Shared {
             pool,
             state,
             supervisor,
+            zygote,
             workers: Mutex::default(),
         }
     }
@@ -227,7 +232,8 @@ impl Supervisor {
         self.next_try = None;
         let shared = Arc::clone(&self.shared);
         self.starting = Some(Box::pin(async move {
-            launch(&shared.config, &shared.tail, &shared.supervisor).await
+            let zygote = shared.zygote.as_deref();
+            launch(&shared.config, &shared.tail, &shared.supervisor, zygote).await
         }));
     }
 

@@ -15,4 +15,6 @@ mod runtime {
     mod start;
     mod streams;
     pub(crate) mod support;
+    mod zygote;
+    mod zygote_ends;
 }

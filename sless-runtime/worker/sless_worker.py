@@ -21,7 +21,7 @@ from sless_worker_answer import (
     piece_bytes,
 )
 from sless_worker_call import BadEvent, Context, make_event
-from sless_worker_log import current, end_flags, flush_lines, log_error, redirect, send
+from sless_worker_log import current, end_flags, flush_lines, log_error, move, redirect, send
 
 VERSION, HEADER = 1, 8
 CALL, CANCEL, READY, REFUSED = 1, 3, 33, 34
@@ -357,6 +357,8 @@ def main(arguments):
         os.set_inheritable(fd, False)
     redirect(log, int(arguments[5]))
     sys.argv[:] = [entrypoint]
+    if not slots:
+        import sless_worker_zygote as zygote
     sys.path.pop(0)
     _search_path([code] + arguments[7:])
     import builtins
@@ -370,18 +372,33 @@ def main(arguments):
         payload = len(reason).to_bytes(2, "big") + reason + message
         send(control, header.pack(VERSION, REFUSED, 0, 0, len(payload)) + payload)
         os._exit(1)
-    start_new_thread(_watch, (control,))
+    if handler.is_async:
+        sys.path.insert(0, os.path.dirname(__file__))
+        from sless_worker_async import run, warm_up
+
+        sys.path.pop(0)
+        if not slots:
+            try:
+                warm_up()
+            except Exception:
+                # Whatever is amiss is met, and told, where the loop is needed.
+                pass
+    else:
+        run = _run_threads
+    forked = False
+    if not slots:
+        zygote.ready(control, handler.function)
+        forked, slots = zygote.wait(control)
+    if forked:
+        os.close(log)
+        control, log, *slots = slots
+        move(log)
+    else:
+        start_new_thread(_watch, (control,))
     import _signal
 
     if _signal.getsignal(_signal.SIGTERM) == _signal.SIG_DFL:
         _signal.signal(_signal.SIGTERM, _terminate)
-    if handler.is_async:
-        sys.path.insert(0, os.path.dirname(__file__))
-        from sless_worker_async import run
-
-        sys.path.pop(0)
-    else:
-        run = _run_threads
     send(control, header.pack(VERSION, READY, 0, 0, 0))
     run(slots, handler)
 

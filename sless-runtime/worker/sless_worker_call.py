@@ -11,9 +11,9 @@ except ImportError:  # Not CPython.
 HEADER = 8
 EMPTY, JSON, TEXT, BYTES, UNNAMED = range(5)
 
-_call = Struct(">BBHHHIIIIQQ")
+call_fields = Struct(">BBHHHIIIIQQ")
 _field = Struct(">HI")
-_CALL_FIXED = HEADER + _call.size
+_CALL_FIXED = HEADER + call_fields.size
 
 
 class BadEvent(Exception):
@@ -99,7 +99,7 @@ class Context:
 
     def __init__(self, buffer, channel):
         self._buffer, self._channel = buffer, channel
-        self._fields = _call.unpack_from(buffer, HEADER)
+        self._fields = call_fields.unpack_from(buffer, HEADER)
         self._began = monotonic()
         self._lines = self._headers = self._query = self._body = self.stream = None
 

@@ -179,6 +179,19 @@ def flush_lines(call):
                 lines.flush()
 
 
+def flush_root():
+    """Writes what no call has left without a line end."""
+    with _lock:
+        for lines in _root_lines[1:]:
+            lines.flush()
+
+
+def move(fd):
+    """Writes to another log socket from now on: this process was forked."""
+    global _fd
+    _fd = fd
+
+
 def end_flags(call):
     """The flags of the frame that ends a call's answer. What the call has written goes out before."""
     if call._lines is None:

@@ -3,6 +3,8 @@
 //!
 //! On a system without these, everything builds, and starting a worker says what is lacking.
 
+#[cfg(target_os = "linux")]
+mod fork;
 #[cfg(not(unix))]
 mod other;
 #[cfg(target_os = "linux")]
@@ -14,13 +16,17 @@ mod unconfined;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(target_os = "linux")]
+pub(crate) use fork::{MAX_DESCRIPTORS, Pidfd, give, output};
 #[cfg(not(unix))]
 pub(crate) use other::{
     Group, Inherited, Stop, Stream, double, make_private, numbers, pair, receive, shut, signal_of,
     spawn, user,
 };
 #[cfg(target_os = "linux")]
-pub(crate) use sandbox::{Prepared, Watch, abilities, kill_left, prepare, prepare_command};
+pub(crate) use sandbox::{
+    Prepared, Separation, Watch, abilities, kill_left, prepare, prepare_command,
+};
 #[cfg(unix)]
 pub(crate) use spawn::{confine, spawn};
 #[cfg(not(unix))]

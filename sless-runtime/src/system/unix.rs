@@ -86,7 +86,7 @@ pub(crate) enum Stop {
 
 /// A worker's process and whatever it started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group(Pid);
+pub(crate) struct Group(pub(super) Pid);
 
 impl Group {
     /// The group of a process that was started as the head of one.

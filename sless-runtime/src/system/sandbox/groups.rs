@@ -154,6 +154,13 @@ impl Drop for Group {
         let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
         left.append(&mut self.folders);
         left.retain(|folder| !is_gone(folder));
+    /// Moves a process here.
+    pub(super) fn take(&self, process: u32) -> io::Result<()> {
+        let process = process.to_string();
+        let mut entrances = self.entrances.iter();
+        entrances.try_for_each(|entrance| calls::write(entrance.as_fd(), process.as_bytes()))
+    }
+
     }
 }
 

@@ -7,6 +7,7 @@
 //! be used. A machine that lacks a part does without it, and [`abilities`] says why.
 
 mod calls;
+mod copies;
 mod filter;
 mod groups;
 mod landlock;
@@ -33,6 +34,7 @@ use crate::config::{HostConfig, Language};
 use crate::confine::ConfinedCommand;
 use crate::sandbox::{Abilities, Confinement, SIGNALS_ABI, Sandbox, SandboxReport};
 
+pub(crate) use self::copies::Separation;
 pub(crate) use self::left::kill_left;
 
 /// What this machine was found to be able to.
