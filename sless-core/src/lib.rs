@@ -31,6 +31,7 @@ pub mod decorate;
 pub mod dispatcher;
 pub mod engine;
 pub mod error;
+pub mod fault_point;
 pub mod held;
 pub mod invocations;
 pub mod lease;
@@ -75,6 +76,7 @@ pub use engine::{
 };
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use failure::{Failure, reason};
+pub use fault_point::FaultPoint;
 pub use held::{Held, HeldStream};
 pub use invocations::{
     Invocation, InvocationLog, InvocationPage, InvocationQuery, Origin, Retention,

@@ -31,9 +31,13 @@ mod fault;
 mod layout;
 mod options;
 mod parts;
+mod points;
 #[cfg(feature = "presign")]
 mod presign;
 mod storage;
+
+/// The moments at which a test may end the process.
+pub const FAULT_POINTS: &[sless_core::FaultPoint] = points::ALL;
 
 pub use self::{
     layout::{FileLayout, KeyLayout, Layout},

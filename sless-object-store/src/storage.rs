@@ -20,6 +20,7 @@ use crate::{
     body::{body_of, whole},
     fault::fault,
     parts::Parts,
+    points,
 };
 
 /// Where bodies wait that are too long for one request and must not replace anything: a folder of the
@@ -84,6 +85,7 @@ impl<S: ObjectStore> ObjectStoreStorage<S> {
         let place = self.layout.place(key);
         let mut body = Parts::new(body, &self.options);
         let first = body.next().await?;
+        points::WRITE_BEFORE.pass();
         if body.ended {
             let mode = if if_absent {
                 StoreMode::Create
@@ -112,6 +114,7 @@ impl<S: ObjectStore> ObjectStoreStorage<S> {
         } else {
             self.send(&place, first, &mut body, options).await?;
         }
+        points::WRITE_AFTER.pass();
         Ok(body.stored())
     }
 
@@ -237,12 +240,10 @@ impl<S: ObjectStore> Storage for ObjectStoreStorage<S> {
     }
 
     async fn delete(&self, key: &StorageKey) -> Result<()> {
-        match self
-            .store
-            .delete(&self.layout.place(key))
-            .await
-            .map_err(fault)
-        {
+        points::DELETE_BEFORE.pass();
+        let deleted = self.store.delete(&self.layout.place(key)).await;
+        points::DELETE_AFTER.pass();
+        match deleted.map_err(fault) {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map_err(|error| self.named(error, "storage.delete", key)),
         }
@@ -306,12 +307,14 @@ async fn send_parts(
     body: &mut Parts,
 ) -> Result<()> {
     upload.put_part(first).await.map_err(fault)?;
+    points::WRITE_PART.pass();
     while !body.ended {
         let part = body.next().await?;
         if part.content_length() > 0 {
             upload.put_part(part).await.map_err(fault)?;
         }
     }
+    points::WRITE_WHOLE.pass();
     upload.complete().await.map_err(fault).map(drop)
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{Call, Engine};
+use super::{Call, Engine, points};
 use crate::{
     Body, Name, Origin, Trigger, Uid,
     cron::{Cause, RunEnd},
@@ -169,6 +169,7 @@ impl Engine {
                     RunEnd::Failed
                 }
             };
+            points::CRON_CALLED.pass();
             engine.timetable.end(&key, at, end);
             engine.wake(key);
         });

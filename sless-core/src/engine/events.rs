@@ -5,7 +5,7 @@ use std::{sync::Weak, time::Duration};
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 
-use super::{Call, Engine};
+use super::{Call, Engine, points};
 use crate::{
     Body, Delivery, DeliveryOptions, Disposition, Error, EventSink, Message, Name, Namespace,
     Origin, Result,
@@ -48,7 +48,9 @@ impl EventSink for FunctionSink {
             .from_origin(Origin::Event, Some(self.trigger.clone()))
             .with_attempt(attempt)
             .with_request_id(request_id);
-        match engine.call_to_the_end(call).await {
+        let called = engine.call_to_the_end(call).await;
+        points::EVENT_CALLED.pass();
+        match called {
             Ok(status) if status.is_success() => Disposition::Done,
             Ok(status) => dispose(
                 &self.delivery,

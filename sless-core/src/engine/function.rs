@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Engine, annotation};
+use super::{Engine, annotation, points};
 use crate::{
     Artifact, BuildId, BuildRequest, BuildStatus, Builder, CatalogExt as _, ContextRef, Digest,
     Error, Failure, Function, FunctionId, FunctionPhase, Metadata, Name, Namespace, Object,
@@ -50,7 +50,9 @@ impl Engine {
         }
         if status != function.status {
             let changed = Function { status, ..function };
+            points::FUNCTION_BEFORE.pass();
             self.backends.catalog.update_status(changed.into()).await?;
+            points::FUNCTION_AFTER.pass();
             self.routes.forget(&key.namespace, &key.name);
         }
         next
@@ -77,9 +79,10 @@ impl Engine {
             .metadata_mut()
             .finalizers
             .retain(|name| name != FINALIZER);
+        points::RELEASE_BEFORE.pass();
         match self.backends.catalog.update(object).await {
             Err(error) if error.is_not_found() => Ok(()),
-            other => other.map(drop),
+            other => other.map(|_| points::RELEASE_AFTER.pass()),
         }
     }
 
@@ -303,6 +306,7 @@ impl Engine {
     /// be done; if not, it is tried again and hinders nobody.
     async fn tidy(&self, function: &Function, current: &BuildId) -> bool {
         let tidied = async {
+            points::TIDY_BEFORE.pass();
             for builder in &self.backends.builders {
                 builder
                     .prune(&current.function, std::slice::from_ref(current))
@@ -314,6 +318,7 @@ impl Engine {
                 .await
         };
         let tidied = tidied.await;
+        points::TIDY_AFTER.pass();
         if let Err(error) = &tidied {
             let function = &current.function;
             tracing::warn!(%function, error = %error.chain(), "old versions were not dropped yet");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt as _;
 
-use super::{Engine, function::workload};
+use super::{Engine, function::workload, points};
 use crate::{
     CatalogExt as _, Function, FunctionJob, FunctionPhase, Invocation, JobId, JobPhase, JobRun,
     LogOptions, LogSource, LogTail, LogTarget, Origin, Receipt, Result, RunPhase, RunStatus, clock,
@@ -50,7 +50,9 @@ impl Engine {
                 self.record_run(&job, &status).await;
             }
             let changed = FunctionJob { status, ..job };
+            points::JOB_BEFORE.pass();
             self.backends.catalog.update_status(changed.into()).await?;
+            points::JOB_AFTER.pass();
         }
         Ok(next)
     }

@@ -21,6 +21,7 @@ mod job;
 mod leadership;
 mod options;
 mod orphans;
+pub(crate) mod points;
 mod queue;
 mod receipts;
 mod record;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Engine, leadership::Post};
+use super::{Engine, leadership::Post, points};
 use crate::{
     CatalogExt as _, CronScheduler, CronTrigger, Function, Kind, Receipt, Result, Trigger,
     TriggerId, TriggerType,
@@ -96,7 +96,9 @@ impl Engine {
         let step = self.step(&trigger, status.active, &ended)?;
         status.ledger = Some(step.ledger);
         status.next_fire_at = step.next;
+        points::LEDGER_BEFORE.pass();
         self.write_trigger(&trigger, status).await?;
+        points::LEDGER_AFTER.pass();
         // The claim is stored: from here on the time is this process's to run.
         self.timetable.written(&key, &ended);
         if let Some((at, cause)) = step.fire {

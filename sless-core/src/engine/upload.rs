@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use tokio_util::io::ReaderStream;
 
-use super::{Engine, annotation};
+use super::{Engine, annotation, points};
 use crate::{
     ByteStream, CatalogExt as _, Digest, Error, ErrorKind, Function, FunctionPhase, Name,
     Namespace, PutOptions, Result, StorageKey, ValidationAction, ValidationFailure, Verdict, clock,
@@ -95,7 +95,9 @@ impl Engine {
         .await?;
         let verification = self.verify(&function, &tree, &mut warnings).await?;
         let s3_key = self.store(namespace, name, zip, context).await?;
+        points::ADOPT_BEFORE.pass();
         self.adopt(&function, &s3_key, &info).await?;
+        points::ADOPT_AFTER.pass();
         if let Some(verification) = &verification {
             self.note(&function, verification).await?;
         }
