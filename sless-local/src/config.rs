@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BuilderConfig, LogsConfig, SchedulerConfig, ToolsConfig};
+use crate::{BuilderConfig, LogsConfig, SandboxConfig, SchedulerConfig, ToolsConfig};
 
 /// Settings of [`Local`](crate::Local).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct LocalConfig {
     /// Of the scheduler.
     #[serde(default)]
     pub scheduler: SchedulerConfig,
+    /// Of what keeps functions and installers apart.
+    #[serde(default)]
+    pub sandbox: SandboxConfig,
     /// Of the logs of builds, functions and jobs.
     #[serde(default)]
     pub logs: LogsConfig,
@@ -52,6 +55,7 @@ impl LocalConfig {
             invocations: InvocationsConfig::default(),
             builder: BuilderConfig::default(),
             scheduler: SchedulerConfig::default(),
+            sandbox: SandboxConfig::default(),
             logs: LogsConfig::default(),
             tools: ToolsConfig::default(),
             work: DatabaseConfig::default(),

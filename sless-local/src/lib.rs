@@ -18,6 +18,7 @@ mod local;
 mod logs;
 mod process;
 mod records;
+mod sandbox;
 mod scheduler;
 mod storage;
 
@@ -33,7 +34,9 @@ pub use lease::LocalLease;
 pub use local::Local;
 pub use logs::LogsConfig;
 pub use process::ToolsConfig;
+pub use sandbox::{SandboxConfig, SandboxMode};
 pub use scheduler::{LocalScheduler, SchedulerConfig};
+pub use sless_runtime::{Confinement, Enforcement, Protection, SandboxReport};
 pub use storage::LocalStorage;
 
 pub(crate) use blocking::blocking;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sless_core::{Backends, Clock, Result, SystemClock, memory::NoopValidator};
+use sless_runtime::SandboxReport;
 
 use crate::{
     DataDir, LocalBuilder, LocalCatalog, LocalConfig, LocalDispatcher, LocalInvocationLog,
@@ -47,6 +48,7 @@ pub struct Local {
     records: Records,
     logs: Logs,
     tools: Arc<Tools>,
+    sandbox: Option<SandboxReport>,
     clock: Arc<dyn Clock>,
 }
 
@@ -55,7 +57,8 @@ impl Local {
     ///
     /// # Errors
     /// `Unavailable`, reason `data_dir_in_use`, naming the process that owns it; `Unsupported` if a
-    /// newer version of sless wrote it; `Corrupt` if a file is damaged.
+    /// newer version of sless wrote it, or, reason `sandbox_lacking`, if a sandbox is required of which
+    /// this machine lacks a part; `Corrupt` if a file is damaged.
     pub async fn open(config: LocalConfig) -> Result<Self> {
         Self::open_with_clock(config, Arc::new(SystemClock)).await
     }
@@ -65,6 +68,13 @@ impl Local {
     /// # Errors
     /// Those of `open`.
     pub async fn open_with_clock(config: LocalConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        let (sandbox, data_dir) = (config.sandbox.clone(), config.data_dir.clone());
+        let sandbox = crate::blocking(move || {
+            let report = sandbox.report(&data_dir);
+            sandbox.check(report.as_ref())?;
+            Ok(report)
+        });
+        let sandbox = sandbox.await?;
         let files = crate::blocking({
             let (config, clock) = (config.clone(), clock.clone());
             move || Files::open(&config, &clock)
@@ -95,6 +105,7 @@ impl Local {
             artifacts: artifacts.clone(),
             work: dir.work(),
             cache: dir.cache(),
+            sandbox: config.sandbox.clone(),
             instance: instance.clone(),
             records: records.clone(),
             logs: logs.clone(),
@@ -108,6 +119,7 @@ impl Local {
             artifacts,
             homes: dir.homes(),
             runtime_dir: dir.runtime(),
+            sandbox: config.sandbox,
             instance,
             records: records.clone(),
             logs: logs.clone(),
@@ -126,6 +138,7 @@ impl Local {
             records,
             logs,
             tools,
+            sandbox,
             clock,
         })
     }
@@ -155,6 +168,12 @@ impl Local {
         let mut missing: Vec<_> = system.into_iter().collect();
         missing.extend(self.tools.missing().await);
         missing
+    }
+
+    /// What keeps functions and installers apart on this machine, and what it lacks for that. `None` where
+    /// the sandbox is off.
+    pub const fn sandbox(&self) -> Option<&SandboxReport> {
+        self.sandbox.as_ref()
     }
 
     /// What builds.

@@ -9,4 +9,6 @@ mod local {
     mod golden_work;
     mod programs;
     mod queue;
+    #[cfg(target_os = "linux")]
+    mod sandbox;
 }

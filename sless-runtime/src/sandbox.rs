@@ -145,7 +145,9 @@ impl SandboxReport {
         };
         let old = (abi < SIGNALS_ABI).then(|| {
             no_landlock.cloned().unwrap_or_else(|| {
-                format!("Landlock has version {abi} here, and keeps signals apart from {SIGNALS_ABI}")
+                format!(
+                    "Landlock has version {abi} here, and keeps signals apart from {SIGNALS_ABI}"
+                )
             })
         });
         let linux = cfg!(target_os = "linux");
@@ -280,8 +282,16 @@ mod tests {
         let no = || Err("no such thing".to_owned());
         let cases: [(&str, fn(&mut Abilities, Result<(), String>), &[&str]); 7] = [
             ("nothing", |_, _| {}, &[]),
-            ("landlock", |it, no| it.landlock = no.map(|()| 0), &["signals"]),
-            ("filter", |it, no| it.filter = no, &["processes", "sockets", "system_calls"]),
+            (
+                "landlock",
+                |it, no| it.landlock = no.map(|()| 0),
+                &["signals"],
+            ),
+            (
+                "filter",
+                |it, no| it.filter = no,
+                &["processes", "sockets", "system_calls"],
+            ),
             ("namespaces", |it, no| it.namespaces = no, &["attributes"]),
             ("processes", |it, no| it.processes = no, &["process_count"]),
             ("memory", |it, no| it.memory = no, &["memory_total"]),

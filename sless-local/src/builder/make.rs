@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{Seek as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use sless_core::{
     Retry, reason,
     source::{Dependencies, context},
 };
+use sless_runtime::ConfinedCommand;
 use tokio::sync::watch;
 
 use super::{Inner, Outcome, log_name};
@@ -194,6 +195,13 @@ impl Inner {
             Language::Python => ("pip install", self.pip(interpreter, folder, &code)),
             _ => self.npm(dependencies, &code),
         };
+        let temporary = self.temporary(&request.id);
+        let made = temporary.clone();
+        crate::blocking(move || {
+            Ok(std::fs::create_dir_all(&made).map_err(Fault::io("making", &made))?)
+        })
+        .await?;
+        let program = self.confined(program, interpreter, folder, &temporary);
         step(tool);
         match program
             .run(
@@ -274,6 +282,42 @@ impl Inner {
         );
         env.insert(crate::process::MARK.to_owned(), self.instance.clone());
         env
+    }
+
+    /// An installer runs code of the function: it is confined, and has the network, its own folders, the
+    /// cache of all installers and what tells it how to reach its registry.
+    fn confined(
+        &self,
+        program: Program,
+        interpreter: &Path,
+        folder: &Path,
+        temporary: &Path,
+    ) -> Program {
+        let mut command = ConfinedCommand::new(&program.folder);
+        command.path.clone_from(&self.tools.config.path);
+        command.programs = vec![interpreter.to_owned(), program.program.clone()];
+        command.write = vec![folder.to_owned(), temporary.to_owned(), self.cache.clone()];
+        command.read = self.settings_of_installers();
+        let temporary = temporary.to_string_lossy().into_owned();
+        let env = BTreeMap::from([("TMPDIR".to_owned(), temporary)]);
+        program
+            .env(env)
+            .confined(self.sandbox.of_installer(command))
+    }
+
+    /// Files that pip and npm read: their own, and those that their environment names, such as
+    /// certificates.
+    fn settings_of_installers(&self) -> Vec<PathBuf> {
+        const OWN: [&str; 5] = [".npmrc", ".netrc", ".pip", ".config/pip", ".config/npm"];
+        const ALL: [&str; 3] = ["/etc/pip.conf", "/etc/npmrc", "/etc/xdg/pip"];
+        let env = &self.tools.config.build_env;
+        let home = env.get("HOME").map(Path::new);
+        let own = home.into_iter().flat_map(|home| OWN.map(|name| home.join(name)));
+        let all = ALL.iter().map(PathBuf::from);
+        let named = env.values().map(PathBuf::from);
+        let named = named.filter(|path| path.is_absolute() && path.is_file());
+        let xdg = env.get("XDG_CONFIG_HOME").map(|folder| Path::new(folder).join("pip"));
+        own.chain(all).chain(named).chain(xdg).collect()
     }
 
     /// The turn of whoever makes this artifact.

@@ -30,6 +30,7 @@ use crate::{
     logs::Logs,
     process::Tools,
     records::{RecordKind, Records},
+    sandbox::SandboxConfig,
 };
 
 /// Settings of [`LocalBuilder`].
@@ -72,6 +73,7 @@ struct Inner {
     config: BuilderConfig,
     clock: Arc<dyn Clock>,
     tools: Arc<Tools>,
+    sandbox: SandboxConfig,
     artifacts: Artifacts,
     /// Where builds under way are.
     work: PathBuf,
@@ -121,6 +123,7 @@ struct Record {
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tools: Arc<Tools>,
+    pub(crate) sandbox: SandboxConfig,
     pub(crate) artifacts: Artifacts,
     pub(crate) work: PathBuf,
     pub(crate) cache: PathBuf,
@@ -135,6 +138,7 @@ impl LocalBuilder {
         let Shared {
             clock,
             tools,
+            sandbox,
             artifacts,
             work,
             cache,
@@ -159,6 +163,7 @@ impl LocalBuilder {
             config,
             clock,
             tools,
+            sandbox,
             artifacts,
             work,
             cache,
@@ -238,9 +243,17 @@ impl Inner {
         build
     }
 
+    /// Where an installer keeps what it needs while it runs.
+    fn temporary(&self, id: &BuildId) -> PathBuf {
+        self.work.join(format!("{}.tmp", id.short()))
+    }
+
     /// Removes what a build that failed or was cut off has left; one that succeeded left nothing.
     async fn tidy(&self, id: &BuildId) {
         const TRIES: u32 = 5;
+        let temporary = self.temporary(id);
+        // What is left of it goes with the next start.
+        let _ = crate::blocking(move || remove_folder(&temporary)).await;
         let folder = self.work.join(id.short());
         for tried in 1..=TRIES {
             let folder = folder.clone();

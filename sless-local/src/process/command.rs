@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::kill::kill_group;
-use crate::logs::LogWriter;
+use crate::{logs::LogWriter, sandbox::Confined};
 
 /// A command with its own environment, in a process group of its own.
 #[derive(Clone, Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<String>,
     pub(crate) folder: PathBuf,
     pub(crate) env: BTreeMap<String, String>,
+    pub(crate) confined: Option<Confined>,
 }
 
 /// How a command ended.
@@ -50,6 +51,7 @@ impl Program {
             arguments: Vec::new(),
             folder: folder.to_owned(),
             env: BTreeMap::new(),
+            confined: None,
         }
     }
 
@@ -63,6 +65,11 @@ impl Program {
 
     pub(crate) fn env(mut self, env: BTreeMap<String, String>) -> Self {
         self.env.extend(env);
+        self
+    }
+
+    pub(crate) fn confined(mut self, confined: Option<Confined>) -> Self {
+        self.confined = confined;
         self
     }
 
@@ -81,7 +88,18 @@ impl Program {
             .kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
-        let mut child = match command.spawn() {
+        let confining = self.confined.as_ref();
+        let confining = confining.map(|it| it.command.confine(&mut command, &it.confinement));
+        let confining = match confining.transpose() {
+            Ok(confining) => confining,
+            Err(why) => return Ended::NotStarted(std::io::Error::other(why)),
+        };
+        let started = command.spawn();
+        let started = match confining {
+            Some(confining) => confining.started(command, started),
+            None => started,
+        };
+        let mut child = match started {
             Ok(child) => child,
             Err(error) => return Ended::NotStarted(error),
         };
@@ -163,6 +181,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if let Some(number) = self.0 {
             kill_group(number);
+            sless_runtime::end_confined(number);
         }
     }
 }

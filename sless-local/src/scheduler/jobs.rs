@@ -184,7 +184,18 @@ impl Inner {
         let context = CallContext::new(format!("{}-{}", run.job.uid, run.run_id));
         let event = bytes::Bytes::from(run.event.clone());
         let sink = Arc::new(sink::WorkerLog(log));
-        outcome(sless_runtime::run_once(config, event, context, sink).await)
+        let function = &run.workload.function.uid;
+        let ended = tokio::select! {
+            ended = sless_runtime::run_once(config, event, context, sink) => Ok(ended),
+            failure = self.home_overflow(function) => Err(failure),
+        };
+        match ended {
+            Ok(ended) => outcome(ended),
+            Err(failure) => {
+                self.clear_home(function).await;
+                Err(failure)
+            }
+        }
     }
 
     pub(super) async fn remove_job(&self, job: &JobId) -> Result<Receipt> {

@@ -6,6 +6,7 @@
 
 mod crew;
 mod held;
+mod homes;
 mod invoker;
 mod jobs;
 mod runner;
@@ -40,6 +41,7 @@ use crate::{
     logs::Logs,
     process::Tools,
     records::{RecordKind, Records},
+    sandbox::SandboxConfig,
 };
 
 /// Settings of [`LocalScheduler`].
@@ -103,7 +105,8 @@ impl SchedulerConfig {
     }
 }
 
-/// Runs functions and jobs as processes of this machine, one user for all, without a container.
+/// Runs functions and jobs as processes of this machine, one user for all, without a container, and
+/// confined as far as the machine can enforce it ([`SandboxConfig`]).
 ///
 /// What is applied is remembered in the data folder, so that after a restart calls are answered
 /// before the engine has looked at anything. `cpu` is not enforced; `memory` is, as far as the
@@ -121,6 +124,7 @@ pub(crate) struct Inner {
     config: SchedulerConfig,
     clock: Arc<dyn Clock>,
     tools: Arc<Tools>,
+    sandbox: SandboxConfig,
     artifacts: Artifacts,
     /// One folder for each function: its `HOME` and `TMPDIR`.
     homes: PathBuf,
@@ -142,6 +146,7 @@ pub(crate) struct Inner {
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tools: Arc<Tools>,
+    pub(crate) sandbox: SandboxConfig,
     pub(crate) artifacts: Artifacts,
     pub(crate) homes: PathBuf,
     pub(crate) runtime_dir: PathBuf,
@@ -156,6 +161,7 @@ impl LocalScheduler {
         let Shared {
             clock,
             tools,
+            sandbox,
             artifacts,
             homes,
             runtime_dir,
@@ -175,6 +181,7 @@ impl LocalScheduler {
             config,
             clock,
             tools,
+            sandbox,
             artifacts,
             homes,
             instance,
@@ -192,6 +199,10 @@ impl LocalScheduler {
         inner
             .tasks
             .spawn(async move { stop.run_until_cancelled(put_to_sleep(janitor, clock)).await });
+        let (watcher, stop) = (Arc::downgrade(&inner), inner.stop.clone());
+        inner
+            .tasks
+            .spawn(async move { stop.run_until_cancelled(homes::watch(watcher)).await });
         let _stop = inner.stop.clone().drop_guard();
         Ok(Self { inner, _stop })
     }
@@ -260,6 +271,7 @@ impl Inner {
         host.env.clone_from(&workload.env);
         host.path.clone_from(&self.tools.config.path);
         host.temp_dir = home;
+        host.sandbox = self.sandbox.of_worker();
         if language == Language::Python {
             host.dependency_dirs = vec![artifact.join("packages")];
         }

@@ -362,6 +362,21 @@ impl Runner {
         }
     }
 
+    /// Whether workers serve.
+    pub(super) fn is_awake(&self) -> bool {
+        self.state().crew.is_some()
+    }
+
+    /// Ends the crew at once, whatever it is at. The next call starts another one.
+    pub(super) async fn cut_off(&self, inner: &Inner) {
+        let _waking = self.waking.lock().await;
+        let crew = self.state().crew.take();
+        if let Some(crew) = crew {
+            crew.end(Duration::ZERO).await;
+            inner.changes.notify(self.function.key());
+        }
+    }
+
     /// Ends the crew, since the function is switched off.
     fn rest(&self, inner: &Arc<Inner>) {
         let crew = {

@@ -1,7 +1,8 @@
 //! One machine: SQLite, files, processes.
 
 use async_trait::async_trait;
-use sless_local::{Local, LocalConfig};
+use serde_json::{Map, Value, json};
+use sless_local::{Enforcement, Local, LocalConfig, SandboxMode, SandboxReport};
 
 use super::{Assembled, Part};
 use crate::{StartError, settings::Settings};
@@ -11,22 +12,64 @@ pub(super) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
     for sentence in local.missing().await {
         tracing::warn!("{sentence}");
     }
+    let detail = sandbox(settings.sandbox.mode, local.sandbox());
     let mut assembled = Assembled::new(local.backends());
-    assembled.add(LocalPart(local));
+    assembled.add(LocalPart { local, detail });
     Ok(assembled)
 }
 
 fn config(settings: &Settings) -> LocalConfig {
     let mut config = LocalConfig::new(&settings.data_dir);
     config.tools.clone_from(&settings.tools);
+    config.sandbox.mode = settings.sandbox.mode;
+    let read = &settings.sandbox.read;
+    config.sandbox.confinement.read.clone_from(read);
     let drain = u64::try_from(settings.drain_timeout.as_millis()).unwrap_or(u64::MAX);
     config.scheduler.drain_ms = drain;
     config.queue.drain_ms = drain;
     config
 }
 
+/// What keeps functions apart here, for the log and for `/readyz`.
+fn sandbox(mode: SandboxMode, report: Option<&SandboxReport>) -> Value {
+    let word = match mode {
+        SandboxMode::Auto => "auto",
+        SandboxMode::Required => "required",
+        SandboxMode::Off => "off",
+    };
+    let Some(report) = report else {
+        tracing::warn!("SLESS_LOCAL_SANDBOX is off: functions may do what this user may do");
+        return json!({ "mode": word });
+    };
+    let (mut enforced, mut partly, mut lacking) = (Vec::new(), Map::new(), Map::new());
+    for protection in &report.protections {
+        let name = protection.name;
+        match &protection.enforcement {
+            Enforcement::Enforced => enforced.push(name),
+            Enforcement::Partly(how) => {
+                partly.insert(name.to_owned(), json!(how));
+            }
+            Enforcement::Lacking(why) => {
+                tracing::warn!(
+                    protection = name,
+                    against = protection.against,
+                    why,
+                    "functions are not kept from everything on this machine"
+                );
+                lacking.insert(name.to_owned(), json!(why));
+            }
+            _ => {}
+        }
+    }
+    tracing::info!(enforced = enforced.join(","), lacking = lacking.len(), "functions are confined");
+    json!({ "mode": word, "enforced": enforced, "partly": partly, "lacking": lacking })
+}
+
 #[derive(Debug)]
-struct LocalPart(Local);
+struct LocalPart {
+    local: Local,
+    detail: Value,
+}
 
 #[async_trait]
 impl Part for LocalPart {
@@ -43,7 +86,11 @@ impl Part for LocalPart {
         true
     }
 
+    fn detail(&self) -> Option<(&'static str, Value)> {
+        Some(("sandbox", self.detail.clone()))
+    }
+
     async fn shutdown(&self) {
-        self.0.shutdown().await;
+        self.local.shutdown().await;
     }
 }

@@ -50,6 +50,11 @@ pub(crate) trait Part: fmt::Debug + Send + Sync {
     /// is not, `/readyz` tells and stays 200: functions can be called without a broker.
     fn is_vital(&self) -> bool;
 
+    /// What it tells beyond that, as a field of `/readyz` of its own.
+    fn detail(&self) -> Option<(&'static str, serde_json::Value)> {
+        None
+    }
+
     /// Ends it, after the engine.
     async fn shutdown(&self);
 }

@@ -58,6 +58,9 @@ pub(super) fn complete(document: &mut OpenApi) {
 struct Readiness {
     ready: bool,
     parts: BTreeMap<&'static str, Cow<'static, str>>,
+    /// What parts tell beyond whether they work.
+    #[serde(flatten)]
+    details: BTreeMap<&'static str, serde_json::Value>,
 }
 
 pub(super) fn router(document: Document) -> Router<AppState> {
@@ -92,7 +95,13 @@ async fn ready(State(state): State<AppState>) -> Response {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    (status, Json(Readiness { ready, parts })).into_response()
+    let details = state.parts.iter().filter_map(|part| part.detail());
+    let readiness = Readiness {
+        ready,
+        parts,
+        details: details.collect(),
+    };
+    (status, Json(readiness)).into_response()
 }
 
 async fn show_metrics(State(state): State<AppState>) -> Response {

@@ -17,6 +17,7 @@ mod kubernetes;
 mod limits;
 mod parse;
 mod reader;
+mod sandbox;
 mod services;
 mod source;
 mod validation;
@@ -33,6 +34,7 @@ pub use help::help;
 pub use kubernetes::{IngressSettings, KubernetesSettings, RegistrySettings};
 pub use limits::Limits;
 pub use parse::{AuthKind, BackendKind, LogFormat, Role};
+pub use sandbox::SandboxSettings;
 pub use services::{Canary, LlmSettings, S3Settings, Services};
 pub use source::{Origin, Sources};
 pub use validation::ValidationSettings;
@@ -48,6 +50,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where the local backend keeps everything.
     pub data_dir: PathBuf,
+    /// How functions of the local backend are kept apart.
+    pub sandbox: SandboxSettings,
     /// What runs functions.
     pub backend: BackendKind,
     /// What this process does.
@@ -161,6 +165,7 @@ impl Settings {
 fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
     let listen = reader.value("SLESS_LISTEN", parse::address);
     let data_dir = reader.optional("SLESS_DATA_DIR", parse::path);
+    let sandbox = sandbox::read(reader);
     let backend = reader.value("SLESS_BACKEND", parse::backend);
     let data_dir = data_dir.and_then(|given| match given.or_else(source::default_data_dir) {
         Some(folder) => Ok(folder),
@@ -208,6 +213,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Settings, reader::Noted> {
     let or_else = || ingress.map_or_else(|| format!("http://{listen}"), IngressSettings::url);
     Ok(Settings {
         listen,
+        sandbox: sandbox?,
         backend: backend?,
         roles: roles?,
         external_url: external_url?.unwrap_or_else(or_else),

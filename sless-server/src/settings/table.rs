@@ -52,6 +52,17 @@ pub const SETTINGS: &[Setting] = &[
         "folder of the local backend; the system's folder for a user's data",
     ),
     set(
+        "SLESS_LOCAL_SANDBOX",
+        "auto",
+        "how functions and installers of the local backend are kept apart: auto (as far as this machine \
+         can), required (or nothing starts) or off",
+    ),
+    set(
+        "SLESS_LOCAL_SANDBOX_READ",
+        "",
+        "what they may read beyond what they are made of, a list with commas",
+    ),
+    set(
         "SLESS_BACKEND",
         "local",
         "what runs functions: local or kubernetes",

@@ -41,6 +41,12 @@ fn nothing_given_is_a_server_on_the_loopback() {
 fn a_wrong_one_is_named_with_what_was_given_and_expected() {
     for (name, value, expected) in [
         ("SLESS_LISTEN", "8080", "expected an IP address and a port"),
+        (
+            "SLESS_LOCAL_SANDBOX",
+            "on",
+            "expected auto or required or off",
+        ),
+        ("SLESS_LOCAL_SANDBOX_READ", "/nothing/here", "is not there"),
         ("SLESS_BACKEND", "docker", "expected local or kubernetes"),
         ("SLESS_ROLES", "api,cook", "`cook` is no role"),
         ("SLESS_ROLES", ",", "at least one"),

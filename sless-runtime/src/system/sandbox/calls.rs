@@ -118,7 +118,8 @@ pub(super) fn link(to: &CStr, at: &CStr) -> io::Result<()> {
 /// Opens a file; it is made where `flags` say so.
 pub(super) fn open(path: &CStr, flags: c_int) -> io::Result<OwnedFd> {
     // SAFETY: the text has an end, and the mode is given where a file may be made.
-    let number = check(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o644) }.into())?;
+    let number =
+        check(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o644) }.into())?;
     // SAFETY: it was just opened, and nobody else knows its number. It fits, since the kernel gave it.
     Ok(unsafe { OwnedFd::from_raw_fd(number as c_int) })
 }
@@ -161,7 +162,13 @@ pub(super) fn allow_below(ruleset: BorrowedFd<'_>, path: &CStr, allowed: u64) ->
     let ruleset = ruleset.as_raw_fd();
     // SAFETY: the rule has the form that its kind tells.
     let result = unsafe {
-        libc::syscall(libc::SYS_landlock_add_rule, ruleset, PATH_BENEATH, &raw const rule, 0)
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset,
+            PATH_BENEATH,
+            &raw const rule,
+            0,
+        )
     };
     check(result).map(drop)
 }
@@ -169,7 +176,8 @@ pub(super) fn allow_below(ruleset: BorrowedFd<'_>, path: &CStr, allowed: u64) ->
 /// Puts this thread under a ruleset of Landlock, for good.
 pub(super) fn restrict_self(ruleset: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: it changes the kernel's notion of this thread only.
-    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })
+        .map(drop)
 }
 
 /// No program gives this thread rights that it has not, for good.

@@ -166,7 +166,10 @@ fn conditional(apart: Apart) -> Made<Rules> {
     let mut rules = Rules::new();
     let mut forbid = |call: i64, conditions: Vec<Made<SeccompCondition>>| -> Made<()> {
         let conditions = conditions.into_iter().collect::<Made<Vec<_>>>()?;
-        rules.entry(call).or_default().push(SeccompRule::new(conditions)?);
+        rules
+            .entry(call)
+            .or_default()
+            .push(SeccompRule::new(conditions)?);
         Ok(())
     };
     for flag in NAMESPACES.map(bits) {
@@ -193,7 +196,10 @@ fn conditional(apart: Apart) -> Made<Rules> {
     let other = families.into_iter().map(|family| is(0, Ne, bits(family)));
     forbid(libc::SYS_socket, other.collect())?;
     let netlink = bits(libc::AF_NETLINK);
-    forbid(libc::SYS_socket, vec![is(0, Ne, netlink), is(1, MaskedEq(KIND), raw)])?;
+    forbid(
+        libc::SYS_socket,
+        vec![is(0, Ne, netlink), is(1, MaskedEq(KIND), raw)],
+    )?;
     forbid(libc::SYS_socket, vec![is(1, MaskedEq(KIND), SOCK_PACKET)])?;
     let route = bits(libc::NETLINK_ROUTE);
     forbid(libc::SYS_socket, vec![is(0, Eq, netlink), is(2, Ne, route)])?;
@@ -225,7 +231,10 @@ fn conditional(apart: Apart) -> Made<Rules> {
     // It ends with its parent, and can be looked at by who started it.
     let (death, kill) = (bits(libc::PR_SET_PDEATHSIG), bits(libc::SIGKILL));
     forbid(libc::SYS_prctl, vec![is(0, Eq, death), is(1, Ne, kill)])?;
-    forbid(libc::SYS_prctl, vec![is(0, Eq, bits(libc::PR_SET_DUMPABLE))])?;
+    forbid(
+        libc::SYS_prctl,
+        vec![is(0, Eq, bits(libc::PR_SET_DUMPABLE))],
+    )?;
     Ok(rules)
 }
 
@@ -285,7 +294,11 @@ mod tests {
     #[test]
     fn the_programs_are_short_enough_for_the_kernel() {
         for sockets in [false, true] {
-            let filter = Filter::new(Apart { sockets, memory: sockets }).expect("programs");
+            let filter = Filter::new(Apart {
+                sockets,
+                memory: sockets,
+            })
+            .expect("programs");
             for program in &filter.0 {
                 assert!(program.len() < 4096, "{} instructions", program.len());
             }

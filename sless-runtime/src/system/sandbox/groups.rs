@@ -35,7 +35,10 @@ impl Groups {
         let mut found = Self::named(Path::new(ROOT), &own);
         found.processes = found.processes.filter(|place| can_make(place, "pids.max"));
         found.memory = found.memory.filter(|(place, file)| can_make(place, file));
-        let folders = found.processes.iter().chain(found.memory.iter().map(|(place, _)| place));
+        let folders = found
+            .processes
+            .iter()
+            .chain(found.memory.iter().map(|(place, _)| place));
         folders.for_each(|place| sweep_ended(place));
         found
     }
@@ -45,7 +48,8 @@ impl Groups {
         let mut found = Self::default();
         for line in own.lines() {
             let mut fields = line.splitn(3, ':');
-            let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
+            let (Some(_), Some(controllers), Some(path)) =
+                (fields.next(), fields.next(), fields.next())
             else {
                 continue;
             };
@@ -91,7 +95,9 @@ fn can_make(place: &Path, file: &str) -> bool {
 fn sweep_ended(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix("sless-")?.split('-').next());
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("sless-")?.split('-').next());
         if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
             let _ = fs::remove_dir(entry.path());
         }
@@ -124,7 +130,11 @@ impl Group {
             group.make(&place.join(&name), "pids.max", u64::from(processes))?;
         }
         if let Some((place, file)) = &groups.memory {
-            group.make(&place.join(&name), file, memory.saturating_add(BESIDE_LIMIT))?;
+            group.make(
+                &place.join(&name),
+                file,
+                memory.saturating_add(BESIDE_LIMIT),
+            )?;
         }
         Ok(group)
     }
@@ -133,10 +143,22 @@ impl Group {
         if !self.folders.iter().any(|known| known == folder) {
             fs::create_dir(folder)?;
             self.folders.push(folder.to_owned());
-            let entrance = File::options().write(true).open(folder.join("cgroup.procs"))?;
+            // A thread that moves itself needs no lock of all groups, which takes a grace period of RCU; only
+            // the first version has this file, and the child has one thread.
+            let thread = folder.join("tasks");
+            let process = folder.join("cgroup.procs");
+            let entrance = if thread.exists() { thread } else { process };
+            let entrance = File::options().write(true).open(entrance)?;
             self.entrances.push(entrance);
         }
         fs::write(folder.join(file), limit.to_string())
+    }
+
+    /// Moves a process here.
+    pub(super) fn take(&self, process: u32) -> io::Result<()> {
+        let process = process.to_string();
+        let mut entrances = self.entrances.iter();
+        entrances.try_for_each(|entrance| calls::write(entrance.as_fd(), process.as_bytes()))
     }
 
     /// Called in the child.
@@ -154,13 +176,6 @@ impl Drop for Group {
         let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
         left.append(&mut self.folders);
         left.retain(|folder| !is_gone(folder));
-    /// Moves a process here.
-    pub(super) fn take(&self, process: u32) -> io::Result<()> {
-        let process = process.to_string();
-        let mut entrances = self.entrances.iter();
-        entrances.try_for_each(|entrance| calls::write(entrance.as_fd(), process.as_bytes()))
-    }
-
     }
 }
 

@@ -41,7 +41,10 @@ pub(super) fn remember(process: u32) {
 
 /// Kills whatever a process that has ended has started, where it was confined.
 pub(crate) fn kill_left(process: u32) {
-    let Some(wanted) = started().as_mut().and_then(|started| started.remove(&process)) else {
+    let Some(wanted) = started()
+        .as_mut()
+        .and_then(|started| started.remove(&process))
+    else {
         return;
     };
     for _ in 0..ROUNDS {

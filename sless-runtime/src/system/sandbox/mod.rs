@@ -147,9 +147,17 @@ pub(crate) fn prepare(config: &HostConfig, program: &Path) -> Result<Prepared, S
         });
     };
     let mut programs = vec![locate(config.interpreter(), &config.path)];
-    programs.extend(config.command_prefix.first().map(|first| locate(first.as_ref(), &config.path)));
+    programs.extend(
+        config
+            .command_prefix
+            .first()
+            .map(|first| locate(first.as_ref(), &config.path)),
+    );
     let mut read = vec![config.code_dir.as_path(), program];
-    let there = config.dependency_dirs.iter().filter(|folder| folder.exists());
+    let there = config
+        .dependency_dirs
+        .iter()
+        .filter(|folder| folder.exists());
     read.extend(there.map(PathBuf::as_path));
     let subject = Subject {
         folder: &config.code_dir,
@@ -168,7 +176,10 @@ pub(crate) fn prepare_command(
     write: Vec<&Path>,
     confinement: &Confinement,
 ) -> Result<Prepared, String> {
-    let programs = command.programs.iter().map(|program| locate(program, &command.path));
+    let programs = command
+        .programs
+        .iter()
+        .map(|program| locate(program, &command.path));
     let subject = Subject {
         folder: &command.folder,
         programs: programs.collect(),
@@ -180,10 +191,7 @@ pub(crate) fn prepare_command(
 }
 
 /// Prepares for any process.
-fn confine(
-    subject: Subject<'_>,
-    confinement: &Confinement,
-) -> Result<Prepared, String> {
+fn confine(subject: Subject<'_>, confinement: &Confinement) -> Result<Prepared, String> {
     let machine = machine();
     let abilities = &machine.abilities;
     if confinement.required {
@@ -193,7 +201,10 @@ fn confine(
             .map(|(name, why)| format!("{name} ({why})"))
             .collect();
         if !lacking.is_empty() {
-            return Err(format!("this machine lacks protections: {}", lacking.join(", ")));
+            return Err(format!(
+                "this machine lacks protections: {}",
+                lacking.join(", ")
+            ));
         }
     }
     let mut parts = Parts {
@@ -201,8 +212,12 @@ fn confine(
         read: subject.read,
         write: subject.write,
     };
-    parts.read.extend(confinement.read.iter().map(PathBuf::as_path));
-    parts.write.extend(confinement.write.iter().map(PathBuf::as_path));
+    parts
+        .read
+        .extend(confinement.read.iter().map(PathBuf::as_path));
+    parts
+        .write
+        .extend(confinement.write.iter().map(PathBuf::as_path));
     let places = places::places(&parts)?;
     let apart = abilities.namespaces.is_ok();
     let failed = |error: io::Error| format!("the sandbox could not be prepared: {error}");
@@ -241,7 +256,9 @@ fn locate(program: &Path, path: &str) -> PathBuf {
         return program.to_owned();
     }
     let mut folders = std::env::split_paths(path).map(|folder| folder.join(program));
-    folders.find(|file| file.is_file()).unwrap_or_else(|| program.to_owned())
+    folders
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| program.to_owned())
 }
 
 impl Prepared {
@@ -249,7 +266,9 @@ impl Prepared {
     pub(crate) fn watch(&mut self) -> Watch {
         let confined = self.confined.as_mut();
         Watch {
-            apart: confined.as_ref().is_some_and(|confined| confined.plan.is_some()),
+            apart: confined
+                .as_ref()
+                .is_some_and(|confined| confined.plan.is_some()),
             told: confined.and_then(|confined| confined.told.take()),
         }
     }

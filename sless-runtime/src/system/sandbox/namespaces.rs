@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use libc::{c_ulong, MS_BIND, MS_NODEV, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT};
+use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT, c_ulong};
 
 use super::calls;
 use super::places::{Access, MACHINE, Place, text};
@@ -72,7 +72,9 @@ impl Plan {
         // Later than what is above it, and before what is below it.
         let mut at: Vec<(PathBuf, Option<&Place>)> = places
             .iter()
-            .filter(|place| !whole_proc || !MACHINE.iter().any(|path| place.target == Path::new(path)))
+            .filter(|place| {
+                !whole_proc || !MACHINE.iter().any(|path| place.target == Path::new(path))
+            })
             .map(|place| (place.target.clone(), Some(place)))
             .collect();
         for scratch in SCRATCH.map(PathBuf::from) {
@@ -139,7 +141,13 @@ impl Plan {
     fn mount(&self) -> io::Result<()> {
         calls::mount(None, c"/", None, MS_REC | MS_PRIVATE, None)?;
         let plain = MS_NOSUID | MS_NODEV;
-        calls::mount(Some(c"tmpfs"), BASE, Some(c"tmpfs"), plain, Some(c"mode=755,size=1m"))?;
+        calls::mount(
+            Some(c"tmpfs"),
+            BASE,
+            Some(c"tmpfs"),
+            plain,
+            Some(c"mode=755,size=1m"),
+        )?;
         calls::change_folder(BASE)?;
         calls::make_folder(c".former")?;
         calls::pivot_root(c".", c".former")?;

@@ -171,7 +171,9 @@ fn installation(program: &Path) -> Vec<PathBuf> {
     let mut names = vec![program.to_owned()];
     names.extend(fs::canonicalize(program));
     for name in names {
-        let Some(folder) = name.parent() else { continue };
+        let Some(folder) = name.parent() else {
+            continue;
+        };
         paths.push(folder.to_owned());
         if let Some(prefix) = folder.parent().filter(|_| folder.ends_with("bin")) {
             paths.extend(["lib", "lib64", "libexec", "pyvenv.cfg"].map(|name| prefix.join(name)));
@@ -199,11 +201,23 @@ mod tests {
             ..Parts::default()
         };
         let places = places(&parts).unwrap();
-        let below = |place: &Place| place.target.starts_with("/usr") && place.target != Path::new("/usr");
+        let below =
+            |place: &Place| place.target.starts_with("/usr") && place.target != Path::new("/usr");
         assert!(!places.iter().any(below), "{places:?}");
         assert!(places.iter().any(|place| place.target == Path::new("/usr")));
-        for secret in ["/etc", "/etc/shadow", "/proc", "/root", "/home", "/var", "/run"] {
-            assert!(!places.iter().any(|place| place.target == Path::new(secret)), "{secret}");
+        for secret in [
+            "/etc",
+            "/etc/shadow",
+            "/proc",
+            "/root",
+            "/home",
+            "/var",
+            "/run",
+        ] {
+            assert!(
+                !places.iter().any(|place| place.target == Path::new(secret)),
+                "{secret}"
+            );
         }
     }
 
@@ -225,9 +239,17 @@ mod tests {
         let places = places(&parts).unwrap();
         for path in ["real/bin", "real/lib", "linked/bin"] {
             let path = folder.path().join(path);
-            assert!(places.iter().any(|place| place.target == path), "{}", path.display());
+            assert!(
+                places.iter().any(|place| place.target == path),
+                "{}",
+                path.display()
+            );
         }
-        assert!(!places.iter().any(|place| place.target == folder.path().join("real")));
+        assert!(
+            !places
+                .iter()
+                .any(|place| place.target == folder.path().join("real"))
+        );
     }
 
     #[test]

@@ -21,5 +21,6 @@ mod postgres;
 mod process;
 #[cfg(feature = "s3")]
 mod s3;
+mod sandbox;
 mod tokens;
 mod validation;
