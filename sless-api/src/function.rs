@@ -26,6 +26,10 @@ pub struct CreateFunction {
     /// How many copies run: left out means one, 0 means off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
+    /// The most copies, 1 to 1,000: above `replicas`, some are added while more calls are under way
+    /// than those take. Left out, none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_replicas: Option<u32>,
     /// How long one call may take, in seconds; 60 where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u32>,
@@ -38,6 +42,10 @@ pub struct CreateFunction {
     /// How many calls one copy takes at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+    /// How long without a call until the function goes to sleep, in seconds: left out means the
+    /// server's default, 0 means never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_seconds: Option<u32>,
 }
 
 /// A change to a function: `PATCH /v1/namespaces/{ns}/functions/{name}`.
@@ -66,6 +74,10 @@ pub struct PatchFunction {
     #[serde(default, skip_serializing_if = "Field::is_absent")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
     pub replicas: Field<u32>,
+    /// The most copies.
+    #[serde(default, skip_serializing_if = "Field::is_absent")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
+    pub max_replicas: Field<u32>,
     /// How long one call may take, in seconds.
     #[serde(default, skip_serializing_if = "Field::is_absent")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
@@ -82,6 +94,10 @@ pub struct PatchFunction {
     #[serde(default, skip_serializing_if = "Field::is_absent")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
     pub concurrency: Field<u32>,
+    /// How long without a call until it goes to sleep, in seconds.
+    #[serde(default, skip_serializing_if = "Field::is_absent")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
+    pub idle_seconds: Field<u32>,
 }
 
 /// How far a function is.
@@ -118,6 +134,9 @@ pub struct Function {
     pub env: Env,
     /// How many copies were asked for; null means one.
     pub replicas: Option<u32>,
+    /// The most copies that calls under way may lead to; null means that none are added.
+    #[serde(default)]
+    pub max_replicas: Option<u32>,
     /// How long one call may take, in seconds.
     pub timeout_seconds: u32,
     /// The memory of one copy; null where none was given.
@@ -126,6 +145,10 @@ pub struct Function {
     pub cpu: Option<String>,
     /// How many calls one copy takes at once.
     pub concurrency: u32,
+    /// How long without a call until it goes to sleep, in seconds; null means the server's default,
+    /// 0 means never.
+    #[serde(default)]
+    pub idle_seconds: Option<u32>,
     /// How far it is.
     pub phase: FunctionPhase,
     /// One word for the state, such as `install_failed`; null where the phase says all.

@@ -16,6 +16,8 @@ pub struct Overrides {
     pub env: Env,
     /// How many copies run.
     pub replicas: Option<u32>,
+    /// The most copies that calls may lead to.
+    pub max_replicas: Option<u32>,
     /// How long one call may take.
     pub timeout_seconds: Option<u32>,
     /// The memory of one copy.
@@ -24,6 +26,8 @@ pub struct Overrides {
     pub cpu: Option<String>,
     /// How many calls one copy takes at once.
     pub concurrency: Option<u32>,
+    /// How long without a call until it sleeps.
+    pub idle_seconds: Option<u32>,
 }
 
 impl Overrides {
@@ -41,10 +45,12 @@ impl Overrides {
         }
         set(&self.entrypoint, &mut request.entrypoint);
         set(&self.replicas, &mut request.replicas);
+        set(&self.max_replicas, &mut request.max_replicas);
         set(&self.timeout_seconds, &mut request.timeout_seconds);
         set(&self.memory, &mut request.memory);
         set(&self.cpu, &mut request.cpu);
         set(&self.concurrency, &mut request.concurrency);
+        set(&self.idle_seconds, &mut request.idle_seconds);
         if !self.env.0.is_empty() {
             let env = request.env.get_or_insert_default();
             env.0.extend(self.env.0.clone());

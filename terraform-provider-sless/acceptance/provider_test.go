@@ -93,7 +93,7 @@ func TestFunction(t *testing.T) {
 		ExternalProviders: external,
 		Steps: []resource.TestStep{
 			{
-				Config:           config(one, "env = { A = \"1\" }\ntimeouts = { create = \"5m\" }"),
+				Config:           config(one, "env = { A = \"1\" }\nidle_seconds = 600\ntimeouts = { create = \"5m\" }"),
 				ConfigPlanChecks: action(plancheck.ResourceActionCreate),
 				ConfigStateChecks: []statecheck.StateCheck{
 					value("phase", knownvalue.StringExact("Ready")),
@@ -101,6 +101,8 @@ func TestFunction(t *testing.T) {
 					value("timeout", knownvalue.Int64Exact(60)),
 					value("env", knownvalue.MapExact(map[string]knownvalue.Check{"A": knownvalue.StringExact("1")})),
 					value("replicas", knownvalue.Null()),
+					value("max_replicas", knownvalue.Null()),
+					value("idle_seconds", knownvalue.Int64Exact(600)),
 				},
 			},
 			{

@@ -11,10 +11,12 @@ fn function() -> Function {
         entrypoint: "handler.handle".into(),
         env: [("A", "1")].into_iter().collect(),
         replicas: None,
+        max_replicas: Some(3),
         timeout_seconds: 60,
         memory: None,
         cpu: None,
         concurrency: 4,
+        idle_seconds: Some(0),
         phase: FunctionPhase::Ready,
         reason: None,
         message: None,
@@ -39,10 +41,12 @@ fn a_function_has_every_field_of_the_contract() {
         "entrypoint": "handler.handle",
         "env": {"A": "1"},
         "replicas": null,
+        "max_replicas": 3,
         "timeout_seconds": 60,
         "memory": null,
         "cpu": null,
         "concurrency": 4,
+        "idle_seconds": 0,
         "phase": "Ready",
         "reason": null,
         "message": null,
@@ -64,6 +68,21 @@ fn an_answer_with_a_field_of_a_newer_server_is_read() {
     value["colour"] = json!("blue");
     let body = value.to_string();
     assert_eq!(from_json::<Function>(body.as_bytes()).unwrap(), function());
+}
+
+#[test]
+fn an_answer_of_a_server_without_the_newest_fields_is_read() {
+    let mut value = serde_json::to_value(function()).unwrap();
+    for field in ["max_replicas", "idle_seconds", "verdict"] {
+        value.as_object_mut().unwrap().remove(field);
+    }
+    let read = from_json::<Function>(value.to_string().as_bytes()).unwrap();
+    let expected = Function {
+        max_replicas: None,
+        idle_seconds: None,
+        ..function()
+    };
+    assert_eq!(read, expected);
 }
 
 #[test]

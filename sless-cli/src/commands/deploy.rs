@@ -83,6 +83,12 @@ pub(crate) struct Settings {
     /// How many copies run; 0 is off.
     #[arg(long, value_name = "COPIES")]
     replicas: Option<u32>,
+    /// The most copies that calls under way may lead to.
+    #[arg(long, value_name = "COPIES")]
+    max_replicas: Option<u32>,
+    /// How long without a call until it goes to sleep, in seconds; 0 is never.
+    #[arg(long, value_name = "SECONDS")]
+    idle_seconds: Option<u32>,
     /// How long one call may take, in seconds.
     #[arg(long, value_name = "SECONDS")]
     timeout_seconds: Option<u32>,
@@ -112,10 +118,12 @@ impl Settings {
             // Added later, to what is on the server.
             env: Env::default(),
             replicas: self.replicas,
+            max_replicas: self.max_replicas,
             timeout_seconds: self.timeout_seconds,
             memory: self.memory.clone(),
             cpu: self.cpu.clone(),
             concurrency: self.concurrency,
+            idle_seconds: self.idle_seconds,
         };
         let spinner = output.spinner(&format!("reading {}", folder.display()));
         let read = beside(move || {

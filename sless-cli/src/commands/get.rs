@@ -55,8 +55,21 @@ fn facts(output: &Output, function: &Function) -> Result<()> {
             "replicas",
             Some(format!("{} of {wanted} ready", function.ready_replicas)),
         ),
+        (
+            "most",
+            function
+                .max_replicas
+                .map(|most| format!("{most} replicas, by the calls under way")),
+        ),
         ("concurrency", Some(function.concurrency.to_string())),
         ("timeout", Some(format!("{} s", function.timeout_seconds))),
+        (
+            "sleeps",
+            function.idle_seconds.map(|idle| match idle {
+                0 => "never".to_owned(),
+                idle => format!("after {idle} s without a call"),
+            }),
+        ),
         ("memory", function.memory.clone()),
         ("cpu", function.cpu.clone()),
         ("env", (!names.is_empty()).then(|| names.join(", "))),

@@ -76,9 +76,19 @@ pub(crate) fn facts(reading: &Reading, item: &Item) -> Markup {
                 div { dt { (texts.url) } dd { a.url href=(url) rel="noopener noreferrer" { (url) } } }
                 div { dt { (texts.runtime) } dd { (spec.runtime.as_str()) } }
                 div { dt { (texts.entrypoint) } dd { code { (spec.entrypoint.as_str()) } } }
-                div { dt { (texts.replicas) } dd { (status.ready_replicas) "/" (spec.replicas()) } }
+                div { dt { (texts.replicas) } dd {
+                    (status.ready_replicas) "/" (spec.replicas())
+                    @if spec.max_replicas() > spec.replicas() {
+                        ", " (texts.replicas_most) " " (spec.max_replicas())
+                    }
+                } }
                 div { dt { (texts.timeout) } dd { (spec.timeout_seconds) " s" } }
                 div { dt { (texts.concurrency) } dd { (spec.concurrency) } }
+                @if let Some(idle) = spec.idle_seconds {
+                    div { dt { (texts.sleeps) } dd {
+                        @if idle == 0 { (texts.sleeps_never) } @else { (idle) " s" }
+                    } }
+                }
                 @if spec.memory.is_some() || spec.cpu.is_some() {
                     div { dt { (texts.limits) } dd {
                         (spec.memory.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string))

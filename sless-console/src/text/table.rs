@@ -48,6 +48,7 @@ texts! {
     runtime: "Runtime", "Среда";
     entrypoint: "Entry point", "Точка входа";
     replicas: "Replicas", "Копии";
+    replicas_most: "at most", "не более";
     last_build: "Last build", "Последняя сборка";
     not_built: "not built yet", "ещё не собрана";
     created: "Created", "Создана";
@@ -57,6 +58,8 @@ texts! {
     image: "Artifact", "Артефакт";
     timeout: "Time limit", "Лимит времени";
     concurrency: "Calls at once", "Вызовов сразу";
+    sleeps: "Sleeps after", "Засыпает через";
+    sleeps_never: "never", "никогда";
     limits: "Memory, processor", "Память, процессор";
     environment: "Environment (names only)", "Окружение (только имена)";
     verdict: "Review of the code", "Проверка кода";

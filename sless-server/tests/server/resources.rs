@@ -54,12 +54,18 @@ async fn a_function_is_created_read_changed_listed_and_removed() {
         env: Some([("B", "2"), ("A", "1")].into_iter().collect()),
         memory: Some("256Mi".into()),
         cpu: Some("500m".into()),
+        max_replicas: Some(4),
+        idle_seconds: Some(90),
         ..function("hello")
     };
     let created = client.create_function(namespace, &wanted).await.unwrap();
     assert_eq!(created.entrypoint, "handler.handle");
     assert_eq!((created.timeout_seconds, created.replicas), (60, None));
     assert_eq!(created.memory.as_deref(), Some("256Mi"));
+    assert_eq!(
+        (created.max_replicas, created.idle_seconds),
+        (Some(4), Some(90))
+    );
     assert_eq!(created.phase, FunctionPhase::Pending);
     assert_eq!(
         created.url,
@@ -74,6 +80,8 @@ async fn a_function_is_created_read_changed_listed_and_removed() {
         replicas: Field::Value(0),
         memory: Field::Null,
         timeout_seconds: Field::Value(5),
+        max_replicas: Field::Value(7),
+        idle_seconds: Field::Value(0),
         ..PatchFunction::default()
     };
     let changed = client
@@ -85,12 +93,18 @@ async fn a_function_is_created_read_changed_listed_and_removed() {
         (Some(0), None, 5)
     );
     assert_eq!(
+        (changed.max_replicas, changed.idle_seconds),
+        (Some(7), Some(0))
+    );
+    assert_eq!(
         (changed.cpu.as_deref(), changed.env.0.len()),
         (Some("500m"), 2)
     );
     let patch = PatchFunction {
         replicas: Field::Null,
         timeout_seconds: Field::Null,
+        max_replicas: Field::Null,
+        idle_seconds: Field::Null,
         env: Field::Null,
         ..PatchFunction::default()
     };
@@ -99,6 +113,16 @@ async fn a_function_is_created_read_changed_listed_and_removed() {
         .await
         .unwrap();
     assert_eq!((changed.replicas, changed.timeout_seconds), (None, 60));
+    assert_eq!((changed.max_replicas, changed.idle_seconds), (None, None));
+    let read = client.function(namespace, "hello").await.unwrap();
+    assert_eq!((read.max_replicas, read.idle_seconds), (None, None));
+    let none = PatchFunction {
+        max_replicas: Field::Value(0),
+        ..PatchFunction::default()
+    };
+    let (status, _, told) = refused(client.patch_function(namespace, "hello", &none).await);
+    assert_eq!(status, 400);
+    assert!(told.contains("max_replicas is 0"), "{told}");
     assert!(changed.env.0.is_empty());
 
     let receipt = client.delete_function(namespace, "hello").await.unwrap();

@@ -31,7 +31,9 @@ fn every_key_is_the_field_of_the_api() {
         memory = "256Mi"
         cpu = "500m"
         concurrency = 4
-        replicas = 0
+        replicas = 2
+        max_replicas = 6
+        idle_seconds = 0
         [env]
         MAX_WIDTH = "1024"
         [[trigger]]
@@ -54,8 +56,9 @@ fn every_key_is_the_field_of_the_api() {
     let Manifest { spec, triggers, .. } = Manifest::parse(text).unwrap();
     assert_eq!(
         (spec.timeout_seconds, spec.concurrency, spec.replicas),
-        (20, 4, Some(0))
+        (20, 4, Some(2))
     );
+    assert_eq!((spec.max_replicas, spec.idle_seconds), (Some(6), Some(0)));
     assert_eq!(spec.entrypoint.to_string(), "app.main");
     assert_eq!(spec.memory.unwrap().to_string(), "256Mi");
     assert_eq!(spec.env["MAX_WIDTH"], "1024");
@@ -93,6 +96,16 @@ fn an_error_names_the_key_and_its_place() {
         (
             "name = 'a'\nruntime = 'nodejs20'\nreplicas = -1\n",
             "3:12: ",
+            "-1",
+        ),
+        (
+            "name = 'a'\nruntime = 'nodejs20'\nmax_replicas = 0\n",
+            "3:1: ",
+            "max_replicas",
+        ),
+        (
+            "name = 'a'\nruntime = 'nodejs20'\nidle_seconds = -1\n",
+            "3:16: ",
             "-1",
         ),
         (

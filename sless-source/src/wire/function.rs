@@ -17,10 +17,12 @@ pub fn function_spec(request: CreateFunction) -> Result<FunctionSpec, FieldError
         entrypoint: request.entrypoint.map_or(Field::Absent, given),
         env: request.env.map_or(Field::Absent, Field::Value),
         replicas: request.replicas.map_or(Field::Absent, Field::Value),
+        max_replicas: request.max_replicas.map_or(Field::Absent, Field::Value),
         timeout_seconds: request.timeout_seconds.map_or(Field::Absent, Field::Value),
         memory: request.memory.map_or(Field::Absent, given),
         cpu: request.cpu.map_or(Field::Absent, given),
         concurrency: request.concurrency.map_or(Field::Absent, Field::Value),
+        idle_seconds: request.idle_seconds.map_or(Field::Absent, Field::Value),
     };
     patch_function(&patch, &mut spec)?;
     Ok(spec)
@@ -46,6 +48,8 @@ pub fn patch_function(patch: &PatchFunction, spec: &mut FunctionSpec) -> Result<
         Field::Value(env) => spec.env.clone_from(&env.0),
     }
     patch.replicas.apply(&mut spec.replicas);
+    patch.max_replicas.apply(&mut spec.max_replicas);
+    patch.idle_seconds.apply(&mut spec.idle_seconds);
     match patch.timeout_seconds {
         Field::Absent => {}
         Field::Null => spec.timeout_seconds = defaults.timeout_seconds,

@@ -60,6 +60,15 @@ impl What {
                     text("memory", "The memory of one copy."),
                     text("cpu", "The processor share of one copy."),
                     number("concurrency", "How many calls one copy takes at once."),
+                    number(
+                        "max_replicas",
+                        "The most copies that calls under way may lead to; null means that none are added.",
+                    ),
+                    number(
+                        "idle_seconds",
+                        "How long without a call until it goes to sleep, in seconds; null means the \
+                         server's default, 0 means never.",
+                    ),
                     text("digest", "The digest of its code."),
                     text(
                         "phase",
@@ -217,6 +226,8 @@ fn function(function: &Function) -> Value {
         ("memory", function.memory.clone().into()),
         ("cpu", function.cpu.clone().into()),
         ("concurrency", function.concurrency.into()),
+        ("max_replicas", function.max_replicas.into()),
+        ("idle_seconds", function.idle_seconds.into()),
         ("digest", function.code_sha256.clone().into()),
         ("phase", format!("{:?}", function.phase).into()),
         ("reason", function.reason.clone().into()),

@@ -31,6 +31,8 @@ pub(super) fn request(wanted: &Value, env: &Env) -> CreateFunction {
         memory: text(wanted.at("memory")),
         cpu: text(wanted.at("cpu")),
         concurrency: number(wanted.at("concurrency")),
+        max_replicas: number(wanted.at("max_replicas")),
+        idle_seconds: number(wanted.at("idle_seconds")),
     }
 }
 
@@ -49,6 +51,8 @@ fn patch(wanted: &Value, env: &Env) -> PatchFunction {
         memory: field(request.memory),
         cpu: field(request.cpu),
         concurrency: field(request.concurrency),
+        max_replicas: field(request.max_replicas),
+        idle_seconds: field(request.idle_seconds),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) const FIELDS: &[(&str, &str)] = &[
     ("memory", "memory"),
     ("cpu", "cpu"),
     ("concurrency", "concurrency"),
+    ("max_replicas", "max_replicas"),
+    ("idle_seconds", "idle_seconds"),
 ];
 
 /// A function with its code.

@@ -23,6 +23,8 @@ pub(super) fn put(operation: &Operation, state: &mut Value, function: &Function)
     state.put("memory", function.memory.clone());
     state.put("cpu", function.cpu.clone());
     state.put("concurrency", function.concurrency);
+    state.put("max_replicas", function.max_replicas);
+    state.put("idle_seconds", function.idle_seconds);
     state.put("digest", function.code_sha256.clone());
     env::sort(operation, &function.env, state);
     put_seen(state, function);

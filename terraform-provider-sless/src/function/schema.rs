@@ -72,6 +72,20 @@ fn settings() -> Vec<Attribute> {
         Attribute::number("concurrency", "How many calls one copy takes at once.")
             .with_default(defaults.concurrency)
             .checked(whole),
+        Attribute::number(
+            "max_replicas",
+            "The most copies, 1 to 1,000: above `replicas`, some are added while more calls are under \
+             way than those take. Not given, none are. Only where the backend scales, as on Kubernetes.",
+        )
+        .optional()
+        .checked(whole),
+        Attribute::number(
+            "idle_seconds",
+            "How long without a call until the function goes to sleep, in seconds. Not given means the \
+             server's default; 0 means never.",
+        )
+        .optional()
+        .checked(whole),
     ]
 }
 

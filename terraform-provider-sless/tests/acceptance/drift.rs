@@ -18,6 +18,7 @@ fn what_was_changed_outside_shows_and_is_put_right() {
     // Settings.
     let patch = PatchFunction {
         timeout_seconds: Field::Value(7),
+        idle_seconds: Field::Value(9),
         env: Field::Value([("A", "1"), ("B", "2")].into_iter().collect()),
         ..PatchFunction::default()
     };
@@ -28,6 +29,8 @@ fn what_was_changed_outside_shows_and_is_put_right() {
     tf.plan()
         .says("~ timeout")
         .says("7 -> 60")
+        .says("- idle_seconds")
+        .says("9 -> null")
         .says(r#"- "B" = "2" -> null"#);
 
     // Code.

@@ -27,6 +27,8 @@ fn what_the_server_would_refuse_is_refused_before() {
         (function("f", "").replace("python3.11", "cobol"), "runtime", "is not known"),
         (function("f", "memory = \"much\""), "memory", "memory"),
         (function("f", "replicas = -1"), "replicas", "0 or more"),
+        (function("f", "max_replicas = 0"), "max_replicas", "1 to 1000"),
+        (function("f", "idle_seconds = -1"), "idle_seconds", "0 or more"),
         (function("f", "timeout = 0"), "timeout", "timeout_seconds"),
         (function("f", "timeouts = { create = \"5\" }"), "create", "is not a duration"),
         (function("f", "env = { \"1A\" = \"\" }"), "env", "not beginning with a digit"),

@@ -9,7 +9,8 @@ fn all_kinds_are_imported_and_nothing_is_to_do() {
     let tf = server.workspace();
     tf.code("src", "1");
     let more = "env = { A = \"1\" }\nenv_sensitive = { B = \"2\" }\nenv_wo = { C = \"3\" }\nenv_wo_version = 4\n\
-                code_hash = \"x\"\nbuild_timeout_sec = 300\nreplicas = 2\ntimeouts = { create = \"5m\" }";
+                code_hash = \"x\"\nbuild_timeout_sec = 300\nreplicas = 2\nmax_replicas = 1\n\
+                idle_seconds = 0\ntimeouts = { create = \"5m\" }";
     let plain = function("plain", "env = {}\ntimeouts = { delete = \"5m\" }");
     let body = function("f", more)
         + &plain
@@ -67,6 +68,10 @@ fn all_kinds_are_imported_and_nothing_is_to_do() {
         (&"src".into(), &"2".into())
     );
     assert_eq!(values["env"], serde_json::json!({"A": "1"}));
+    assert_eq!(
+        (&values["max_replicas"], &values["idle_seconds"]),
+        (&1.into(), &0.into())
+    );
     tf.nothing_to_do();
 
     for (id, problem) in [

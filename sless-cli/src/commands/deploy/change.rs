@@ -156,6 +156,14 @@ fn patches(
             &mut back.replicas,
         );
     }
+    if all || request.max_replicas.is_some() {
+        let field = (&mut patch.max_replicas, &mut back.max_replicas);
+        set_option(spec.max_replicas, &there.max_replicas, field.0, field.1);
+    }
+    if all || request.idle_seconds.is_some() {
+        let field = (&mut patch.idle_seconds, &mut back.idle_seconds);
+        set_option(spec.idle_seconds, &there.idle_seconds, field.0, field.1);
+    }
     if let Some(env) = &request.env {
         set(env.clone(), &there.env, &mut patch.env, &mut back.env);
     }
@@ -205,7 +213,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({
             "name": "a", "namespace": "n", "runtime": "python3.11", "entrypoint": "app.main",
             "env": {"SECRET": "x"}, "replicas": 3, "timeout_seconds": 60, "memory": "64Mi",
-            "cpu": null, "concurrency": 1, "phase": "Ready", "reason": null, "message": null,
+            "cpu": null, "concurrency": 1, "max_replicas": 5, "phase": "Ready", "reason": null, "message": null,
             "code_sha256": null, "s3_key": null, "url": "u", "image": null, "last_built_at": null,
             "ready_replicas": 0, "created_at": "2026-01-01T00:00:00Z",
         }))
@@ -232,8 +240,14 @@ mod tests {
             &Overrides::default(),
         );
         let (patch, back) = patch(&content, &[]);
-        assert_eq!(patch, r#"{"entrypoint":"handler.handle","memory":null}"#);
-        assert_eq!(back, r#"{"entrypoint":"app.main","memory":"64Mi"}"#);
+        assert_eq!(
+            patch,
+            r#"{"entrypoint":"handler.handle","max_replicas":null,"memory":null}"#
+        );
+        assert_eq!(
+            back,
+            r#"{"entrypoint":"app.main","max_replicas":5,"memory":"64Mi"}"#
+        );
     }
 
     #[test]
@@ -241,14 +255,18 @@ mod tests {
         let overrides = Overrides {
             name: Some("a".to_owned()),
             timeout_seconds: Some(5),
+            idle_seconds: Some(0),
             ..Overrides::default()
         };
         let (patch, back) = patch(&content(None, &overrides), &[("B", "2")]);
         assert_eq!(
             patch,
-            r#"{"env":{"B":"2","SECRET":"x"},"timeout_seconds":5}"#
+            r#"{"env":{"B":"2","SECRET":"x"},"timeout_seconds":5,"idle_seconds":0}"#
         );
-        assert_eq!(back, r#"{"env":{"SECRET":"x"},"timeout_seconds":60}"#);
+        assert_eq!(
+            back,
+            r#"{"env":{"SECRET":"x"},"timeout_seconds":60,"idle_seconds":null}"#
+        );
     }
 
     #[test]
