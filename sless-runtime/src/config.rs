@@ -185,6 +185,12 @@ pub struct Limits {
     pub max_log_line_bytes: usize,
     /// Bytes of the newest log lines that are kept for errors. 8 KiB by default.
     pub log_tail_bytes: usize,
+    /// Bytes that a worker may write into its log in a second, for a long time; a line counts 256 bytes
+    /// more than it has. What is more waits, and the function with it: nothing is lost. 1 MiB by
+    /// default; 0 is no limit.
+    pub log_bytes_per_second: u64,
+    /// Bytes that a worker may write into its log at once, before that rate counts. 4 MiB by default.
+    pub log_burst_bytes: u64,
     /// Method, path, query and headers of a request, encoded. 256 KiB by default.
     pub max_request_head_bytes: usize,
     /// Status and headers of a response, encoded. 256 KiB by default.
@@ -202,6 +208,8 @@ impl Default for Limits {
             queue_length: 100,
             max_log_line_bytes: 16 * 1024,
             log_tail_bytes: 8 * 1024,
+            log_bytes_per_second: 1 << 20,
+            log_burst_bytes: 4 << 20,
             max_request_head_bytes: 256 * 1024,
             max_response_head_bytes: 256 * 1024,
             max_request_body_bytes: 1 << 30,

@@ -147,7 +147,9 @@ impl Host {
         log_sink: Arc<dyn LogSink>,
         zygote: Option<Arc<Zygote>>,
     ) -> Result<Host, StartError> {
-        let tail = Arc::new(Tail::new(log_sink, config.limits.log_tail_bytes));
+        let limits = &config.limits;
+        let tail = Tail::new(log_sink, limits.log_tail_bytes);
+        let tail = Arc::new(tail.paced(limits.log_bytes_per_second, limits.log_burst_bytes));
         let (supervisor, messages) = mpsc::unbounded_channel();
         let launched = launch(&config, &tail, &supervisor, zygote.as_deref()).await?;
         let pool = Arc::new(Pool::new(config.limits.queue_length, Handle::current()));

@@ -13,6 +13,7 @@ mod launch;
 mod log;
 mod once;
 mod output;
+mod pace;
 mod pool;
 mod process;
 mod pump;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use crate::pace::Pace;
+
 /// Where a line was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -66,6 +68,7 @@ pub(crate) struct Tail {
     sink: Arc<dyn LogSink>,
     limit: usize,
     kept: Mutex<Kept>,
+    pub(crate) pace: Pace,
 }
 
 /// The newest lines within a number of bytes, each with its line end.
@@ -105,10 +108,18 @@ impl Tail {
             sink,
             limit,
             kept: Mutex::default(),
+            pace: Pace::new(0, 0),
         }
     }
 
+    /// With a limit of what is written in a second, and of what is written at once.
+    pub(crate) fn paced(mut self, rate: u64, burst: u64) -> Self {
+        self.pace = Pace::new(rate, burst);
+        self
+    }
+
     pub(crate) fn write(&self, line: LogLine) {
+        self.pace.spend_line();
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.add(&line.text, self.limit);

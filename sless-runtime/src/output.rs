@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::log::{LineCutter, LogLine, LogStream, Tail};
+use crate::pace::PAUSE_MAX;
 
 /// Reads what was written to an inherited descriptor, by the interpreter itself or by
 /// subprocesses, and cuts it into lines.
@@ -29,7 +30,14 @@ pub(crate) async fn read_raw(
     loop {
         match from.read(&mut buffer).await {
             Ok(0) | Err(_) => break,
-            Ok(length) => cutter.push(&buffer[..length], give),
+            Ok(length) => {
+                tail.pace.spend(length);
+                cutter.push(&buffer[..length], give);
+            }
+        }
+        // Short enough that what a worker wrote before its end is read within the patience for it.
+        if let Some(pause) = tail.pace.pause() {
+            tokio::time::sleep(pause.min(PAUSE_MAX / 2)).await;
         }
     }
     cutter.finish(give);

@@ -68,8 +68,14 @@ impl WorkerLog {
     /// Reads until the worker closes the socket.
     pub(crate) async fn read(self: Arc<Self>) {
         loop {
-            if self.socket.readable().await.is_err() {
+            let Ok(ready) = self.socket.ready(Interest::READABLE).await else {
                 return;
+            };
+            // What a worker wrote before its end is read at once.
+            if !ready.is_read_closed()
+                && let Some(pause) = self.sink.pace.pause()
+            {
+                tokio::time::sleep(pause).await;
             }
             let mut reading = lock(&self.reading);
             let scratch = &mut reading.scratch;
@@ -116,7 +122,8 @@ impl WorkerLog {
     fn settle(&self) {
         let mut reading = lock(&self.reading);
         let mut left = SETTLE_BYTES_MAX;
-        while left > 0 {
+        // A function that floods its log may miss its last lines there; they are read later.
+        while left > 0 && !self.sink.pace.is_flooded() {
             let scratch = &mut reading.scratch;
             // Past the runtime, which may not know yet that there is something to read. The end of
             // the socket is left for the task.
@@ -129,6 +136,7 @@ impl WorkerLog {
     }
 
     fn take(&self, reading: &mut Reading, length: usize) {
+        self.sink.pace.spend(length);
         if reading.broken {
             return;
         }
