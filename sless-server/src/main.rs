@@ -41,6 +41,7 @@ fn main() -> ExitCode {
     finish(match command {
         Command::Openapi => Ok(()),
         Command::CheckConfig => check_config(&settings),
+        Command::Gc(arguments) => gc(&settings, &arguments),
         Command::Token(arguments) => token(&settings, &arguments),
         Command::Serve => run(&settings, None),
         Command::Dev(arguments) => develop(settings, arguments),
@@ -54,6 +55,18 @@ fn develop(settings: Settings, arguments: cli::Dev) -> Result<(), Box<dyn Error>
 }
 
 fn run(settings: &Settings, dev: Option<&dev::Prepared>) -> Result<(), Box<dyn Error>> {
+    block_on(settings, cli::run(settings, dev))
+}
+
+fn gc(settings: &Settings, arguments: &cli::Gc) -> Result<(), Box<dyn Error>> {
+    let lines = block_on(settings, cli::gc(settings, arguments))?;
+    lines.iter().try_for_each(|line| print(line))
+}
+
+fn block_on<T>(
+    settings: &Settings,
+    work: impl Future<Output = Result<T, Box<dyn Error>>>,
+) -> Result<T, Box<dyn Error>> {
     let _telemetry = Telemetry::begin(&settings.log)?;
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
@@ -61,7 +74,7 @@ fn run(settings: &Settings, dev: Option<&dev::Prepared>) -> Result<(), Box<dyn E
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(cli::run(settings, dev));
+    let ended = runtime.block_on(work);
     // Whoever is told to end at once does not wait for what blocks.
     runtime.shutdown_timeout(LAST_WAIT);
     ended

@@ -33,6 +33,8 @@ use crate::{StartError, settings::Settings};
 pub(crate) struct Assembled {
     /// What the engine stands on.
     pub(crate) backends: Backends,
+    /// What the names of the namespaces begin with that are this server's; all where empty.
+    pub(crate) namespace_prefix: String,
     /// What is told of and closed, in the order in which it was opened.
     parts: Vec<Arc<dyn Part>>,
 }
@@ -63,6 +65,7 @@ impl Assembled {
     fn new(backends: Backends) -> Self {
         Self {
             backends,
+            namespace_prefix: String::new(),
             parts: Vec::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod gc;
 mod run;
 
 use std::{path::PathBuf, time::Duration};
@@ -9,6 +10,7 @@ use sless_api::WireDuration;
 
 use crate::settings;
 
+pub use gc::gc;
 pub use run::run;
 
 /// The reference server of sless: serverless functions on one machine or in a cluster.
@@ -39,6 +41,12 @@ pub enum Command {
     Token(Token),
     /// Print the OpenAPI document.
     Openapi,
+    /// List what is kept for functions, triggers and jobs that are not there any more.
+    ///
+    /// Looks through what runs, what was built, dead letters and stored sources, and prints a line for each
+    /// thing of which the catalog has no owner. Nothing is changed. On one machine the server has to be
+    /// stopped meanwhile, since a data folder has one process.
+    Gc(Gc),
     /// Check the settings and print them as they are in effect, without secrets.
     CheckConfig,
 }
@@ -64,6 +72,14 @@ pub struct Token {
     /// How long it is valid, such as 30m or 24h.
     #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = duration)]
     pub ttl: Duration,
+}
+
+/// Arguments of `gc`.
+#[derive(Debug, Args)]
+pub struct Gc {
+    /// List only. There is no other way yet: what is listed is removed by hand.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 fn duration(text: &str) -> Result<Duration, sless_api::InvalidDuration> {

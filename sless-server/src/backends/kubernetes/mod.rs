@@ -65,14 +65,25 @@ pub(super) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
         namespace_prefix = given.namespace_prefix,
         "functions run in Kubernetes"
     );
+    // What was handed to the cluster before would fire beside the engine.
+    let retires = scheduler.cron().is_none() && settings.has_role(Role::Operator);
+    if retires {
+        part::retire_cron_jobs(&scheduler)
+            .await
+            .map_err(|error| named(given, error))?;
+    }
     let mut assembled = Assembled::new(backends);
+    assembled
+        .namespace_prefix
+        .clone_from(&cluster.config().catalog.namespace_prefix);
     if settings.services.s3.is_none() {
         files::put_in(settings, &mut assembled).await?;
     }
     if settings.services.amqp_url.is_none() {
         tracing::warn!("RABBITMQ_URL is not set: event triggers have no queues");
     }
-    assembled.add(part::KubernetesPart::new(cluster, scheduler, builder));
+    let part = part::KubernetesPart::new(cluster, scheduler, builder);
+    assembled.add(if retires { part.retiring() } else { part });
     Ok(assembled)
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use sless_core::Error;
 use sless_k8s::{Cluster, KubeBuilder, KubeScheduler};
 use tokio::task::AbortHandle;
 
@@ -14,6 +15,22 @@ use super::super::Part;
 /// How often the API server is asked whether it is there.
 const EVERY: Duration = Duration::from_secs(5);
 
+/// How often CronJobs are looked for that should not be: one of the operators that led before may make
+/// them again as long as it has not ended.
+const RETIRE_EVERY: Duration = Duration::from_secs(30);
+
+/// Removes the CronJobs of triggers, which the engine fires.
+pub(super) async fn retire_cron_jobs(scheduler: &KubeScheduler) -> Result<(), Error> {
+    let removed = scheduler.remove_cron_jobs().await?;
+    if removed > 0 {
+        tracing::info!(
+            removed,
+            "CronJobs of triggers were removed: the engine fires them"
+        );
+    }
+    Ok(())
+}
+
 /// The cluster, and what is to be ended with it.
 #[derive(Debug)]
 pub(super) struct KubernetesPart {
@@ -21,6 +38,7 @@ pub(super) struct KubernetesPart {
     builder: Arc<KubeBuilder>,
     trouble: Arc<RwLock<Option<String>>>,
     looking: AbortHandle,
+    retiring: Option<AbortHandle>,
 }
 
 impl KubernetesPart {
@@ -51,13 +69,36 @@ impl KubernetesPart {
             builder,
             trouble,
             looking: looking.abort_handle(),
+            retiring: None,
+        }
+    }
+
+    /// Goes on removing CronJobs of triggers.
+    pub(super) fn retiring(mut self) -> Self {
+        let scheduler = self.scheduler.clone();
+        let retiring = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RETIRE_EVERY).await;
+                if let Err(error) = retire_cron_jobs(&scheduler).await {
+                    tracing::warn!(error = %error.chain(), "CronJobs could not be looked for");
+                }
+            }
+        });
+        self.retiring = Some(retiring.abort_handle());
+        self
+    }
+
+    fn abort(&self) {
+        self.looking.abort();
+        if let Some(retiring) = &self.retiring {
+            retiring.abort();
         }
     }
 }
 
 impl Drop for KubernetesPart {
     fn drop(&mut self) {
-        self.looking.abort();
+        self.abort();
     }
 }
 
@@ -78,7 +119,7 @@ impl Part for KubernetesPart {
     }
 
     async fn shutdown(&self) {
-        self.looking.abort();
+        self.abort();
         self.builder.shutdown().await;
         self.scheduler.shutdown().await;
     }

@@ -8,6 +8,7 @@ mod dev;
 #[cfg(feature = "full")]
 mod flow;
 mod functions;
+mod gc;
 mod handlers;
 #[cfg(feature = "full")]
 mod kubernetes;
