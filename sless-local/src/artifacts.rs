@@ -9,7 +9,7 @@ use std::{
 
 use sless_core::{Artifact, ArtifactKind, Digest, Result};
 
-use crate::error::Fault;
+use crate::{error::Fault, points};
 
 /// The folder of artifacts. Clones share what is known of them.
 ///
@@ -107,13 +107,16 @@ impl Artifacts {
                 .collect();
             for digest in &free {
                 unused.remove(digest);
+                points::TRASH_BEFORE.pass();
                 // Renamed under the lock: whoever builds the same again finds nothing half removed.
                 let _ = fs::rename(self.path(digest), self.trash(digest));
             }
             free
         };
         for digest in &unused {
+            points::TRASH_BETWEEN.pass();
             remove_folder(&self.trash(digest))?;
+            points::TRASH_AFTER.pass();
         }
         Ok(unused)
     }

@@ -9,7 +9,7 @@ use std::{
 
 use sless_core::Result;
 
-use crate::error::Fault;
+use crate::{error::Fault, points};
 
 /// What the file `format` says. The number grows when an older version could not read the folder;
 /// the SQLite files have schema versions of their own.
@@ -191,7 +191,12 @@ fn write_whole(path: &Path, text: &str) -> Result<(), Fault> {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         })
-        .and_then(|()| fs::rename(&new, path));
+        .and_then(|()| {
+            points::FORMAT_BEFORE.pass();
+            fs::rename(&new, path)?;
+            points::FORMAT_AFTER.pass();
+            Ok(())
+        });
     written.map_err(Fault::io("writing", path))
 }
 

@@ -16,6 +16,7 @@ mod invocations;
 mod lease;
 mod local;
 mod logs;
+mod points;
 mod process;
 mod records;
 mod sandbox;
@@ -40,6 +41,11 @@ pub use sless_runtime::{Confinement, Enforcement, Protection, SandboxReport};
 pub use storage::LocalStorage;
 
 pub(crate) use blocking::blocking;
+
+/// The moments at which a test may end the process, those of the storage included.
+pub fn fault_points() -> impl Iterator<Item = sless_core::FaultPoint> {
+    points::ALL.iter().chain(sless_object_store::FAULT_POINTS).copied()
+}
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -13,6 +13,7 @@ use crate::{
     catalog::SCHEMA,
     database::Database,
     logs::Logs,
+    points,
     process::{Tools, kill_leftovers},
     records::Records,
     scheduler,
@@ -285,7 +286,9 @@ impl Programs {
         if killed > 0 {
             tracing::warn!(killed, "processes that an earlier server left were ended");
         }
+        points::KILLED.pass();
         remove_folder(&dir.work())?;
+        points::SWEPT.pass();
         dir.make_folders()?;
         Ok(Self {
             tools: Arc::new(Tools::new(config.tools.clone())),

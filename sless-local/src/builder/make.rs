@@ -23,6 +23,7 @@ use crate::{
     artifacts::remove_folder,
     error::Fault,
     logs::LogWriter,
+    points,
     process::{Ended, Program},
 };
 
@@ -123,6 +124,7 @@ impl Inner {
             step: "unpacking".to_owned(),
         });
         let dependencies = self.unpack(request, &folder).await?;
+        points::UNPACKED.pass();
         if !dependencies.is_none() {
             self.install(request, &dependencies, &folder, log, step)
                 .await?;
@@ -130,7 +132,9 @@ impl Inner {
         let to = self.artifacts.path(&digest);
         crate::blocking(move || {
             crate::data_dir::sync_folder(&folder)?;
+            points::ARTIFACT_BEFORE.pass();
             std::fs::rename(&folder, &to).map_err(Fault::io("renaming", &folder))?;
+            points::ARTIFACT_AFTER.pass();
             Ok(())
         })
         .await?;

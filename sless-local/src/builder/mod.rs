@@ -3,7 +3,7 @@
 mod make;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -28,6 +28,7 @@ use crate::{
     artifacts::{Artifacts, remove_folder},
     error::BACKEND,
     logs::Logs,
+    points,
     process::Tools,
     records::{RecordKind, Records},
     sandbox::SandboxConfig,
@@ -156,6 +157,10 @@ impl LocalBuilder {
                 .or_default()
                 .insert(id, Build::Ended(outcome));
         }
+        let known = builds.values().flat_map(HashMap::keys).map(log_name);
+        let known: HashSet<String> = known.collect();
+        logs.sweep(|log| log.starts_with(LOG) && !known.contains(log))
+            .await?;
         let places = Semaphore::new(config.builds_at_once.max(1));
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
@@ -404,6 +409,7 @@ impl Builder for LocalBuilder {
                 .records
                 .remove(RecordKind::Build, &id.short())
                 .await?;
+            points::BUILD_FORGOTTEN.pass();
             self.inner.logs.remove(&log_name(&id)).await?;
             let ended = self.inner.find(&id);
             self.inner.forget_running(&id);

@@ -2,7 +2,7 @@ use std::{path::Path, sync::Arc};
 
 use rusqlite::Connection;
 
-use crate::error::Fault;
+use crate::{error::Fault, points};
 
 /// What a file is to hold: the steps that lead from an empty file to the present schema.
 ///
@@ -53,7 +53,9 @@ impl Schema {
                 let transaction = connection.transaction()?;
                 transaction.execute_batch(step)?;
                 transaction.pragma_update(None, "user_version", version)?;
+                points::SCHEMA_BEFORE.pass();
                 transaction.commit()?;
+                points::SCHEMA_AFTER.pass();
             }
         }
         for statement in self.tidy {

@@ -7,10 +7,11 @@ use std::{
 };
 
 use rusqlite::Connection;
+use sless_core::FaultPoint;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Durability;
-use crate::{data_dir::DataDir, error::Fault};
+use crate::{data_dir::DataDir, error::Fault, points};
 
 /// A write that waits for its turn, then for its commit.
 pub(super) struct Job {
@@ -113,17 +114,21 @@ pub(super) fn start(
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
+    let points = points::commit(&name);
     thread::Builder::new()
         .name(name)
         .spawn(move || {
-            run(connection, jobs, batch.max(1));
+            run(connection, jobs, batch.max(1), points);
             // The folder belongs to this process until the last write is in it.
             drop(owned);
         })
         .map_err(Fault::io("starting the writer of", file))
 }
 
-fn run(connection: Connection, mut jobs: mpsc::Receiver<Job>, most: usize) {
+/// The points before and after a commit, where the file has some.
+type Points = Option<[FaultPoint; 2]>;
+
+fn run(connection: Connection, mut jobs: mpsc::Receiver<Job>, most: usize, points: Points) {
     // As `Schema::migrate` has left it.
     let mut durability = Durability::Synced;
     while let Some(first) = jobs.blocking_recv() {
@@ -147,7 +152,7 @@ fn run(connection: Connection, mut jobs: mpsc::Receiver<Job>, most: usize) {
         if ready.is_ok() {
             durability = wanted;
         }
-        commit(&connection, batch, ready);
+        commit(&connection, batch, ready, points);
     }
     // The file is whole without this; it only makes the next start quicker.
     let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -161,8 +166,13 @@ fn set(connection: &Connection, durability: Durability) -> rusqlite::Result<()> 
     connection.pragma_update(None, "synchronous", word)
 }
 
-fn commit(connection: &Connection, mut batch: Vec<Job>, ready: rusqlite::Result<()>) {
-    let outcome = ready.and_then(|()| transact(connection, &mut batch));
+fn commit(
+    connection: &Connection,
+    mut batch: Vec<Job>,
+    ready: rusqlite::Result<()>,
+    points: Points,
+) {
+    let outcome = ready.and_then(|()| transact(connection, &mut batch, points));
     if outcome.is_err() && !connection.is_autocommit() {
         // Where even this fails, the next BEGIN says so.
         let _ = execute(connection, "ROLLBACK");
@@ -173,7 +183,7 @@ fn commit(connection: &Connection, mut batch: Vec<Job>, ready: rusqlite::Result<
     }
 }
 
-fn transact(connection: &Connection, batch: &mut [Job]) -> rusqlite::Result<()> {
+fn transact(connection: &Connection, batch: &mut [Job], points: Points) -> rusqlite::Result<()> {
     execute(connection, "BEGIN IMMEDIATE")?;
     for job in batch {
         execute(connection, "SAVEPOINT job")?;
@@ -183,7 +193,14 @@ fn transact(connection: &Connection, batch: &mut [Job]) -> rusqlite::Result<()> 
         }
         execute(connection, "RELEASE job")?;
     }
-    execute(connection, "COMMIT")
+    if let Some([before, _]) = points {
+        before.pass();
+    }
+    execute(connection, "COMMIT")?;
+    if let Some([_, after]) = points {
+        after.pass();
+    }
+    Ok(())
 }
 
 fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {

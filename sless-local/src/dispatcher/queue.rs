@@ -10,6 +10,7 @@ use crate::{
     QueueConfig,
     database::{Database, Durability},
     error::Fault,
+    points,
 };
 
 /// A queue with the messages that consumers hold.
@@ -67,6 +68,7 @@ impl Queue {
             .read(move |connection| store::take(connection, id, &passed_over, now, most))
             .await?;
         held.extend(batch.messages.iter().map(|taken| taken.id));
+        points::TAKEN.pass();
         if batch.messages.len() == most {
             // There may be more than this consumer has room for.
             self.wake.notify_one();
@@ -84,11 +86,14 @@ impl Queue {
 
     pub(super) async fn settle(&self, id: i64, settlement: Settlement) -> Result<(), Fault> {
         // A power cut may take this: then the message comes again, as it may.
+        points::SETTLE_BEFORE.pass();
         self.database
             .write(Durability::Written, move |connection| {
                 store::settle(connection, id, &settlement)
             })
-            .await
+            .await?;
+        points::SETTLE_AFTER.pass();
+        Ok(())
     }
 
     /// How many messages wait, those that are held not counted.

@@ -10,7 +10,7 @@ use std::{
 
 use sless_core::{LogLine, Result};
 
-use crate::error::Fault;
+use crate::{error::Fault, points};
 
 pub(super) struct Files {
     folder: PathBuf,
@@ -52,7 +52,9 @@ impl Files {
         if full >= self.half {
             self.flush();
             self.open.remove(log);
+            points::ROTATE_BEFORE.pass();
             fs::rename(&path, self.older(log)).map_err(Fault::io("renaming", &path))?;
+            points::ROTATE_AFTER.pass();
         }
         Ok(())
     }

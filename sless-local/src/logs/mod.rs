@@ -176,6 +176,16 @@ impl Logs {
         removed.await.map_err(|_| closed())?
     }
 
+    /// Removes the logs that a crash left: those of which nothing else is remembered.
+    pub(crate) async fn sweep(&self, is_left: impl Fn(&str) -> bool) -> Result<()> {
+        for log in self.names().await? {
+            if is_left(&log) {
+                self.remove(&log).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// The names of all logs that are on disk.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let folder = self.folder.clone();

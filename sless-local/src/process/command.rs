@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::kill::kill_group;
-use crate::{logs::LogWriter, sandbox::Confined};
+use crate::{logs::LogWriter, points, sandbox::Confined};
 
 /// A command with its own environment, in a process group of its own.
 #[derive(Clone, Debug)]
@@ -94,6 +94,7 @@ impl Program {
             Ok(confining) => confining,
             Err(why) => return Ended::NotStarted(std::io::Error::other(why)),
         };
+        points::INSTALL_BEFORE.pass();
         let started = command.spawn();
         let started = match confining {
             Some(confining) => confining.started(command, started),
@@ -104,6 +105,7 @@ impl Program {
             Err(error) => return Ended::NotStarted(error),
         };
         let group = Group(child.id());
+        points::INSTALL_AFTER.pass();
         let tail = Mutex::new(String::new());
         let ran = tokio::select! {
             status = read_and_wait(&mut child, log, &tail) => Some(status),

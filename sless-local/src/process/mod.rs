@@ -2,6 +2,8 @@
 //! what an earlier process left running.
 
 mod command;
+#[cfg(target_os = "linux")]
+pub(crate) mod fair;
 mod kill;
 mod sweep;
 mod tools;

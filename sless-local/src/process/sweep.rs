@@ -1,21 +1,52 @@
 //! Processes that a killed server left behind.
 
-use std::fs;
+use std::{
+    collections::BTreeSet,
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use super::kill::kill;
 
 /// The variable by which everything that is started for a data folder is found.
 pub(crate) const MARK: &str = "SLESS_INSTANCE";
 
-/// Kills every process that was started for this instance, and answers how many. Where the system
-/// does not show the environment of processes (anything but Linux), it finds none.
+/// How long the end of killed processes is waited for: the kernel may be at work for them.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether they have ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Kills every process that was started for this instance, waits until they have ended, and answers how
+/// many they were. Where the system does not show the environment of processes (anything but Linux), it
+/// finds none.
 pub(crate) fn kill_leftovers(instance: &str) -> usize {
     let mark = format!("{MARK}={instance}");
+    let until = Instant::now() + END_WAIT;
+    let mut killed = BTreeSet::new();
+    loop {
+        // Again and again: one that was being started while the others were looked at, or that still
+        // writes, must not be there once the folders are tidied.
+        let found = marked(mark.as_bytes());
+        if found.is_empty() {
+            return killed.len();
+        }
+        if Instant::now() > until {
+            tracing::warn!(?found, "processes that an earlier server left do not end");
+            return killed.len();
+        }
+        killed.extend(found.into_iter().filter(|pid| kill(*pid)));
+        thread::sleep(LOOK);
+    }
+}
+
+/// The processes with this variable in their environment, this one aside. One that has ended shows none.
+fn marked(mark: &[u8]) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else {
-        return 0;
+        return Vec::new();
     };
     let own = std::process::id();
-    let mut killed = 0;
+    let mut found = Vec::new();
     for entry in processes.flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -25,17 +56,14 @@ pub(crate) fn kill_leftovers(instance: &str) -> usize {
         let Ok(environment) = fs::read(entry.path().join("environ")) else {
             continue;
         };
-        let marked = environment
+        let is_marked = environment
             .split(|byte| *byte == 0)
-            .any(|line| line == mark.as_bytes());
-        if !marked || pid == own {
-            continue;
-        }
-        if kill(pid) {
-            killed += 1;
+            .any(|line| line == mark);
+        if is_marked && pid != own {
+            found.push(pid);
         }
     }
-    killed
+    found
 }
 
 #[cfg(all(test, target_os = "linux"))]

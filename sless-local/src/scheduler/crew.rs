@@ -13,7 +13,7 @@ use sless_runtime::{Host, StartError};
 use tokio::sync::Notify;
 
 use super::{Inner, sink};
-use crate::artifacts::Pin;
+use crate::{artifacts::Pin, points};
 
 /// Up to `replicas` workers of one revision. Calls hold on to it, and it ends its workers once the
 /// last of them has let go.
@@ -57,7 +57,9 @@ async fn start(inner: &Inner, workload: &Workload) -> Result<Host, Failure> {
     let _place = inner.starts.acquire().await;
     let config = inner.host_config(workload).await?;
     let log = inner.logs.writer(&sink::function_log(&workload.function));
+    points::WORKER_BEFORE.pass();
     let started = Host::start(config, Arc::new(sink::WorkerLog(log))).await;
+    points::WORKER_AFTER.pass();
     started.map_err(|error| failure(&error))
 }
 

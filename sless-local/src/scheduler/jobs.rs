@@ -16,6 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{Inner, crew, sink};
 use crate::{
     error::BACKEND,
+    points,
     records::{RecordKind, Records},
 };
 
@@ -64,7 +65,9 @@ impl Jobs {
                     run_id,
                     status: status.clone(),
                 };
+                points::INTERRUPT_BEFORE.pass();
                 records.put(RecordKind::Run, &key, &record).await?;
+                points::INTERRUPT_AFTER.pass();
             }
             let run = Run {
                 status,
@@ -81,7 +84,11 @@ impl Jobs {
     }
 
     pub(super) fn knows(&self, job: &JobId) -> bool {
-        self.runs().contains_key(&job.uid)
+        self.knows_uid(&job.uid)
+    }
+
+    pub(super) fn knows_uid(&self, job: &Uid) -> bool {
+        self.runs().contains_key(job)
     }
 
     /// All runs that are known.
@@ -144,20 +151,24 @@ impl Inner {
             let _place = self.jobs.places.acquire().await;
             let began = RunStatus::running(self.clock.now());
             // Before anything runs: after a crash it counts as begun, and is not run again.
+            points::RUN_BEFORE.pass();
             if let Err(error) = self.write_run(run, &began).await {
                 let failure = Failure::new(reason::BACKEND_UNAVAILABLE, error.message().to_owned());
                 return began.finished(self.clock.now(), Err(failure));
             }
+            points::RUN_AFTER.pass();
             let outcome = self.execute(run).await;
             began.finished(self.clock.now(), outcome)
         });
         // Cut off: its job was removed, or the scheduler shuts down, and then the next start finds
         // what was begun and says so.
         let Some(status) = ran.await else { return };
+        points::END_BEFORE.pass();
         if let Err(error) = self.write_run(run, &status).await {
             let job = &run.job;
             tracing::error!(%job, error = %error.chain(), "the end of a run was not remembered");
         }
+        points::END_AFTER.pass();
     }
 
     async fn write_run(&self, run: &JobRun, status: &RunStatus) -> Result<()> {
@@ -211,6 +222,7 @@ impl Inner {
                 .await?;
             receipt.add("run", run_id.to_string(), BACKEND);
         }
+        points::RUN_FORGOTTEN.pass();
         if self.logs.remove(&sink::job_log(job)).await? {
             receipt.add("log", job.to_string(), BACKEND);
         }

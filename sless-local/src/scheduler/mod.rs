@@ -12,6 +12,7 @@ mod jobs;
 mod runner;
 mod sink;
 mod state;
+mod sweep;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -39,6 +40,7 @@ use crate::{
     artifacts::{Artifacts, remove_folder},
     error::{BACKEND, Fault},
     logs::Logs,
+    points,
     process::Tools,
     records::{RecordKind, Records},
     sandbox::SandboxConfig,
@@ -194,6 +196,7 @@ impl LocalScheduler {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
+        inner.sweep().await?;
         let (janitor, stop) = (Arc::downgrade(&inner), inner.stop.clone());
         let clock = inner.clock.clone();
         inner
@@ -203,6 +206,13 @@ impl LocalScheduler {
         inner
             .tasks
             .spawn(async move { stop.run_until_cancelled(homes::watch(watcher)).await });
+        #[cfg(target_os = "linux")]
+        {
+            let (clock, stop) = (inner.clock.clone(), inner.stop.clone());
+            inner
+                .tasks
+                .spawn(async move { stop.run_until_cancelled(keep_fair(clock)).await });
+        }
         let _stop = inner.stop.clone().drop_guard();
         Ok(Self { inner, _stop })
     }
@@ -340,6 +350,7 @@ impl Scheduler for LocalScheduler {
             self.inner.runners().remove(uid);
             receipt.add("workload", name.clone(), BACKEND);
         }
+        points::WORKLOAD_FORGOTTEN.pass();
         if self
             .inner
             .logs
@@ -428,6 +439,24 @@ async fn put_to_sleep(scheduler: Weak<Inner>, clock: Arc<dyn Clock>) {
         for runner in runners {
             runner.sleep_if_idle(&inner);
         }
+    }
+}
+
+/// Sees to it that what uses up the machine gives way to the rest.
+#[cfg(target_os = "linux")]
+async fn keep_fair(clock: Arc<dyn Clock>) {
+    use crate::process::fair::{EVERY, Fair};
+
+    let mut fair = Fair::default();
+    loop {
+        clock.sleep(EVERY).await;
+        let looked = crate::blocking(move || {
+            fair.look();
+            Ok(fair)
+        });
+        // It breaks off only where the runtime ends.
+        let Ok(looked) = looked.await else { return };
+        fair = looked;
     }
 }
 

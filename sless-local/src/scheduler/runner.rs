@@ -14,7 +14,7 @@ use super::{
     sink::function_log,
     state::{Failed, Record, Starting, State, passes},
 };
-use crate::{error::BACKEND, records::RecordKind};
+use crate::{error::BACKEND, points, records::RecordKind};
 
 /// One function of this machine.
 #[derive(Debug)]
@@ -116,10 +116,12 @@ impl Runner {
         };
         if let Some(record) = to_store {
             let uid = self.function.uid.as_str();
+            points::APPLY_BEFORE.pass();
             inner
                 .records
                 .put(RecordKind::Workload, uid, &record)
                 .await?;
+            points::APPLY_AFTER.pass();
         }
         if workload.replicas == 0 {
             self.rest(inner);
@@ -181,7 +183,7 @@ impl Runner {
         there
     }
 
-    /// Lets a new crew serve, remembers that, and ends the old one. Where the start failed in a way
+    /// Remembers that a new crew serves, lets it, and ends the old one. Where the start failed in a way
     /// that may pass, answers after which pause it is to be tried again.
     async fn take_over(
         &self,
@@ -190,7 +192,24 @@ impl Runner {
         started: Result<Arc<Crew>, Failure>,
     ) -> Option<Duration> {
         let _changing = self.changing.lock().await;
-        let mut record = None;
+        // First, since the files of the old version may go as soon as anybody sees that the new one
+        // serves. What is looked at here changes only under the lock above.
+        let to_store = {
+            let state = self.state();
+            let wanted = state.starting.as_ref().map(|starting| starting.revision);
+            let takes_over = started.is_ok() && !state.ended && wanted == Some(revision);
+            takes_over.then(|| state.record_of_next(&self.function))
+        };
+        if let Some(record) = to_store.flatten() {
+            let uid = self.function.uid.as_str();
+            points::TAKE_OVER_BEFORE.pass();
+            if let Err(error) = inner.records.put(RecordKind::Workload, uid, &record).await {
+                // It serves all the same; after a restart it is started once more to see that it can.
+                let function = &self.function;
+                tracing::warn!(%function, error = %error.chain(), "a new version was not remembered");
+            }
+            points::TAKE_OVER_AFTER.pass();
+        }
         let mut pause = None;
         let old = {
             let mut state = self.state();
@@ -205,7 +224,6 @@ impl Runner {
                     state.starting = None;
                     state.tries = None;
                     state.serving = state.applied.clone();
-                    record = state.record(&self.function);
                     state.crew.replace(crew)
                 }
                 Err(_) if !wanted => None,
@@ -228,14 +246,6 @@ impl Runner {
             }
         };
         self.settled.notify_waiters();
-        if let Some(record) = record {
-            let uid = self.function.uid.as_str();
-            if let Err(error) = inner.records.put(RecordKind::Workload, uid, &record).await {
-                // It serves all the same; after a restart it is started once more to see that it can.
-                let function = &self.function;
-                tracing::warn!(%function, error = %error.chain(), "a new version was not remembered");
-            }
-        }
         if let Some(old) = old {
             self.retire(inner, old);
         }
@@ -398,6 +408,7 @@ impl Runner {
         inner.tasks.spawn(async move {
             crew.end(patience).await;
             drop(crew);
+            points::RETIRED.pass();
             // Its build may have been forgotten while it still ran.
             if let Err(error) = crate::blocking(move || artifacts.sweep()).await {
                 tracing::warn!(error = %error.chain(), "an artifact was not removed yet");

@@ -85,6 +85,13 @@ impl State {
         })
     }
 
+    /// What is to be remembered where what was applied is about to serve.
+    pub(super) fn record_of_next(&self, function: &FunctionId) -> Option<Record> {
+        let record = self.record(function)?;
+        let serving = Some(record.applied.clone());
+        Some(Record { serving, ..record })
+    }
+
     pub(super) fn status(&self) -> WorkloadStatus {
         let Some(applied) = self.applied.as_ref().filter(|_| !self.ended) else {
             return WorkloadStatus::new(WorkloadPhase::Absent, None);
