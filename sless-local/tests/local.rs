@@ -11,4 +11,5 @@ mod local {
     mod queue;
     #[cfg(target_os = "linux")]
     mod sandbox;
+    mod zygotes;
 }

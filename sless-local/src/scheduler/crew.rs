@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sless_core::{Failure, Workload};
-use sless_runtime::{Host, StartError};
+use sless_core::{Failure, LogSource, Workload};
+use sless_runtime::{Host, StartError, Zygote};
 use tokio::sync::Notify;
 
 use super::{Inner, sink};
@@ -20,6 +20,8 @@ use crate::{artifacts::Pin, points};
 #[derive(Debug)]
 pub(super) struct Crew {
     pub(super) workload: Workload,
+    /// What its workers are forked from.
+    zygote: Option<Arc<Zygote>>,
     hosts: Mutex<Vec<Arc<Host>>>,
     /// Whether one more worker is being started.
     growing: AtomicUsize,
@@ -51,14 +53,22 @@ impl Drop for Hold {
     }
 }
 
-/// Starts one worker.
-async fn start(inner: &Inner, workload: &Workload) -> Result<Host, Failure> {
+/// Starts one worker, from a zygote if there is one.
+async fn start(
+    inner: &Inner,
+    workload: &Workload,
+    zygote: Option<&Arc<Zygote>>,
+) -> Result<Host, Failure> {
     // The semaphore is never closed, so there is always a permit in the end.
     let _place = inner.starts.acquire().await;
     let config = inner.host_config(workload).await?;
     let log = inner.logs.writer(&sink::function_log(&workload.function));
     points::WORKER_BEFORE.pass();
-    let started = Host::start(config, Arc::new(sink::WorkerLog(log))).await;
+    let sink = Arc::new(sink::WorkerLog(log));
+    let started = match zygote {
+        Some(zygote) => Host::start_from(zygote.clone(), config, sink).await,
+        None => Host::start(config, sink).await,
+    };
     points::WORKER_AFTER.pass();
     started.map_err(|error| failure(&error))
 }
@@ -72,8 +82,26 @@ impl Crew {
     /// Starts the first worker of a revision.
     pub(super) async fn start(inner: &Inner, workload: Workload) -> Result<Arc<Self>, Failure> {
         let pin = inner.artifacts.pin(workload.artifact.digest);
-        let host = start(inner, &workload).await?;
+        let zygote = inner.zygotes.of(&workload);
+        let host = start(inner, &workload, zygote.as_ref()).await;
+        let why = zygote.as_ref().and_then(|zygote| zygote.own_process());
+        if let Some(why) = why
+            && inner.zygotes.refuse(&workload)
+        {
+            let log = inner.logs.writer(&sink::function_log(&workload.function));
+            let line =
+                format!("each copy is a process of its own, not a fork of a warm one: {why}");
+            log.text(LogSource::System, line);
+        }
+        // Those of an older version that is about to be replaced, or its own where nothing came of it.
+        let (revision, keep) = (workload.revision(), host.is_ok());
+        let function = &workload.function.uid;
+        inner
+            .zygotes
+            .forget(function, |kept| (*kept == revision) != keep);
+        let host = host?;
         Ok(Arc::new(Self {
+            zygote,
             workload,
             hosts: Mutex::new(vec![Arc::new(host)]),
             growing: AtomicUsize::new(0),
@@ -116,7 +144,7 @@ impl Crew {
     }
 
     async fn grow(self: Arc<Self>, inner: &Inner) {
-        match start(inner, &self.workload).await {
+        match start(inner, &self.workload, self.zygote.as_ref()).await {
             Ok(host) => {
                 let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
                 // An empty crew is one that has ended meanwhile; this worker ends with its handle.

@@ -2,7 +2,9 @@
 //!
 //! A function is a [`Runner`]. It serves one revision by a [`Crew`] of workers, none of which is
 //! started before a call needs it, save the first of a new revision: that one proves that the handler
-//! can be imported, before the revision takes over. A crew without calls goes to sleep.
+//! can be imported, before the revision takes over. A crew without calls goes to sleep. The workers of
+//! Python functions are forked from a zygote, and as many as [`SchedulerConfig::zygotes`] says are kept
+//! for functions that sleep.
 
 mod crew;
 mod held;
@@ -13,6 +15,7 @@ mod runner;
 mod sink;
 mod state;
 mod sweep;
+mod zygotes;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,7 +38,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use self::{invoker::LocalInvoker, jobs::Jobs, runner::Runner};
+use self::{invoker::LocalInvoker, jobs::Jobs, runner::Runner, zygotes::Zygotes};
 use crate::{
     artifacts::{Artifacts, remove_folder},
     error::{BACKEND, Fault},
@@ -74,6 +77,10 @@ pub struct SchedulerConfig {
     pub queue_length: usize,
     /// The longest body of a request, in bytes.
     pub request_bytes: u64,
+    /// Python functions that keep a process to fork their workers from, awake or asleep: the ones that
+    /// were used last. None is kept where it is 0. See [`sless_runtime::Zygote`] for when a function
+    /// has none.
+    pub zygotes: usize,
     /// Where workers keep their own program; a folder below the data folder where absent.
     pub runtime_dir: Option<PathBuf>,
 }
@@ -91,6 +98,7 @@ impl Default for SchedulerConfig {
             jobs_at_once: 4,
             queue_length: 100,
             request_bytes: 1 << 30,
+            zygotes: 32,
             runtime_dir: None,
         }
     }
@@ -136,6 +144,7 @@ pub(crate) struct Inner {
     logs: Logs,
     changes: Changes,
     starts: Semaphore,
+    zygotes: Zygotes,
     runners: Mutex<HashMap<Uid, Arc<Runner>>>,
     /// Processes need no place of their own by namespace; this only remembers which were asked for.
     namespaces: Mutex<HashSet<Namespace>>,
@@ -179,6 +188,7 @@ impl LocalScheduler {
         let jobs = Jobs::recall(&records, &*clock, config.jobs_at_once).await?;
         let inner = Arc::new(Inner {
             starts: Semaphore::new(config.starts_at_once.max(1)),
+            zygotes: Zygotes::new(config.zygotes),
             runtime_dir: config.runtime_dir.clone().unwrap_or(runtime_dir),
             config,
             clock,

@@ -367,6 +367,7 @@ impl Runner {
             state.crew.take()
         };
         if let Some(crew) = crew {
+            inner.zygotes.touch(&crew.workload);
             self.retire(inner, crew);
             inner.changes.notify(self.function.key());
         }
@@ -396,6 +397,7 @@ impl Runner {
             }
             state.crew.take()
         };
+        inner.zygotes.forget(&self.function.uid, |_| true);
         if let Some(crew) = crew {
             self.retire(inner, crew);
         }
@@ -405,6 +407,15 @@ impl Runner {
     fn retire(&self, inner: &Arc<Inner>, crew: Arc<Crew>) {
         let patience = inner.drain(&crew.workload);
         let artifacts = inner.artifacts.clone();
+        let revision = crew.workload.revision();
+        let serves = {
+            let state = self.state();
+            !state.ended && !state.is_off() && state.serves(&revision)
+        };
+        if !serves {
+            let function = &self.function.uid;
+            inner.zygotes.forget(function, |kept| *kept == revision);
+        }
         inner.tasks.spawn(async move {
             crew.end(patience).await;
             drop(crew);
@@ -428,10 +439,12 @@ impl Runner {
             state.crew.take()
         };
         self.settled.notify_waiters();
-        match crew {
+        let mut pids = match crew {
             Some(crew) => crew.end(inner.drain(&crew.workload)).await,
             None => Vec::new(),
-        }
+        };
+        pids.extend(inner.zygotes.end(&self.function.uid).await);
+        pids
     }
 
     pub(super) fn status(&self) -> WorkloadStatus {

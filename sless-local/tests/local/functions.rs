@@ -9,12 +9,12 @@ use sless_core::{
 };
 use sless_local::{Local, LocalConfig, ToolsConfig};
 
-struct Machine {
+pub(super) struct Machine {
     local: Local,
-    sless: Sless,
+    pub(super) sless: Sless,
 }
 
-fn config(folder: &Path) -> LocalConfig {
+pub(super) fn config(folder: &Path) -> LocalConfig {
     let mut config = LocalConfig::new(folder);
     config.tools = ToolsConfig::default().with_environment(std::env::vars());
     config
@@ -25,18 +25,18 @@ impl Machine {
         Self::start_with(config(folder)).await
     }
 
-    async fn start_with(config: LocalConfig) -> Self {
+    pub(super) async fn start_with(config: LocalConfig) -> Self {
         let local = Local::open(config).await.expect("a data folder");
         let sless = Sless::new(local.backends()).expect("backends that fit");
         Self { local, sless }
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.sless.shutdown().await;
         self.local.shutdown().await;
     }
 
-    async fn deploy(
+    pub(super) async fn deploy(
         &self,
         function: &str,
         runtime: Runtime,
@@ -49,7 +49,7 @@ impl Machine {
             .await
     }
 
-    async fn call(&self, function: &str, body: &'static str) -> Result<(u16, String)> {
+    pub(super) async fn call(&self, function: &str, body: &'static str) -> Result<(u16, String)> {
         let request = http::Request::post("/")
             .header("content-type", "text/plain")
             .body(Body::from(body))
@@ -61,11 +61,11 @@ impl Machine {
     }
 }
 
-fn ns() -> Namespace {
+pub(super) fn ns() -> Namespace {
     Namespace::new("test").expect("a label")
 }
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     Name::new(text).expect("a label")
 }
 

@@ -19,6 +19,9 @@ use crate::system::{Separation, give, output, pair};
 /// How long a forked worker may take until it is ready, where the time of a start is not shorter.
 const FORK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often one start takes a zygote that has just ended for one that lives.
+const FILLS: u32 = 2;
+
 /// A process that forks.
 #[derive(Debug)]
 pub(super) struct Warm {
@@ -56,20 +59,23 @@ impl Zygote {
     }
 
     pub(crate) async fn launch(&self, start: &Start<'_>) -> Result<Launched, StartError> {
-        let forker = match self.way(start).await? {
-            Way::Fork(forker) => forker,
-            Way::OwnProcess => return start.own_process().await,
-            Way::Serve(newborn) => return serve(start, newborn).await,
-        };
-        match fork(start, &forker).await {
-            Ok(launched) => Ok(launched),
-            // The next start fills the place anew.
-            Err(NotForked::Gone) => start.own_process().await,
-            Err(NotForked::Failed(error)) => {
-                self.refuse(format!("a copy could not be forked: {error}"));
-                start.own_process().await
+        for _ in 0..FILLS {
+            let forker = match self.way(start).await? {
+                Way::Fork(forker) => forker,
+                Way::OwnProcess => break,
+                Way::Serve(newborn) => return serve(start, newborn).await,
+            };
+            match fork(start, &forker).await {
+                Ok(launched) => return Ok(launched),
+                // The place is filled anew.
+                Err(NotForked::Gone) => {}
+                Err(NotForked::Failed(error)) => {
+                    self.refuse(format!("a copy could not be forked: {error}"));
+                    break;
+                }
             }
         }
+        start.own_process().await
     }
 
     /// Fills the place, if it is empty.

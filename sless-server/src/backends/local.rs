@@ -26,6 +26,7 @@ fn config(settings: &Settings) -> LocalConfig {
     config.sandbox.confinement.read.clone_from(read);
     let drain = u64::try_from(settings.drain_timeout.as_millis()).unwrap_or(u64::MAX);
     config.scheduler.drain_ms = drain;
+    config.scheduler.zygotes = settings.limits.zygotes;
     config.queue.drain_ms = drain;
     config
 }

@@ -21,6 +21,8 @@ pub struct Limits {
     pub source_file_bytes: u64,
     /// The most uploads that are checked at once.
     pub uploads: usize,
+    /// The most Python functions of the local backend that keep a process to fork workers from.
+    pub zygotes: usize,
     /// The largest JSON body of a request.
     pub json_bytes: usize,
     /// The largest message that is published to a queue.
@@ -56,6 +58,7 @@ impl Limits {
         let source_entries = reader.value("SLESS_MAX_SOURCE_ENTRIES", parse::count);
         let source_file_bytes = reader.value("SLESS_MAX_SOURCE_FILE_BYTES", parse::bytes);
         let uploads = reader.value("SLESS_MAX_UPLOADS", parse::size);
+        let zygotes = reader.value("SLESS_MAX_ZYGOTES", parse::size_or_none);
         let json_bytes = reader.value("SLESS_MAX_JSON_BYTES", parse::byte_size);
         let message_bytes = reader.value("SLESS_MAX_MESSAGE_BYTES", parse::byte_size);
         let header_bytes = reader.value("SLESS_MAX_HEADER_BYTES", parse::head_bytes);
@@ -75,6 +78,7 @@ impl Limits {
             source_entries: source_entries?,
             source_file_bytes: source_file_bytes?,
             uploads: uploads?,
+            zygotes: zygotes?,
             json_bytes: json_bytes?,
             message_bytes: message_bytes?,
             header_bytes: header_bytes?,

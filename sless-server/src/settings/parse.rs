@@ -181,6 +181,11 @@ pub(super) fn size(text: &str) -> Parsed<usize> {
     usize::try_from(count(text)?).map_err(|_| "is too large for this machine".to_owned())
 }
 
+/// A number of things of which there may be none.
+pub(super) fn size_or_none(text: &str) -> Parsed<usize> {
+    text.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
 /// Bytes above zero, as a number with or without a binary unit.
 pub(super) fn bytes(text: &str) -> Parsed<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];

@@ -287,6 +287,11 @@ pub const SETTINGS: &[Setting] = &[
         "most uploads that are checked at once",
     ),
     set(
+        "SLESS_MAX_ZYGOTES",
+        "32",
+        "most Python functions that keep a process to fork workers from, 0 for none (local)",
+    ),
+    set(
         "SLESS_MAX_JSON_BYTES",
         "4MiB",
         "largest JSON body of a request",
