@@ -348,7 +348,9 @@ async fn dependencies_are_installed_and_a_failed_install_says_why() {
 #[tokio::test]
 async fn a_start_that_fails_for_a_passing_reason_is_tried_again_with_growing_pauses() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (starts, mended) = (folder.path().join("starts"), folder.path().join("mended"));
+    let seen = folder.path().join("seen");
+    std::fs::create_dir(&seen).expect("made");
+    let (starts, mended) = (seen.join("starts"), seen.join("mended"));
     let code = format!(
         "import os\nwith open({starts:?}, 'a') as starts:\n    starts.write('x')\n\
          if not os.path.exists({mended:?}):\n    os._exit(1)\n\
@@ -356,6 +358,7 @@ async fn a_start_that_fails_for_a_passing_reason_is_tried_again_with_growing_pau
     );
     let mut config = config(&folder.path().join("data"));
     config.scheduler.start_backoff_min_ms = 400;
+    config.sandbox.confinement.write.push(seen);
     let machine = Machine::start_with(config).await;
     let began = std::time::Instant::now();
     let error = machine

@@ -22,8 +22,9 @@ fn config(settings: &Settings) -> LocalConfig {
     let mut config = LocalConfig::new(&settings.data_dir);
     config.tools.clone_from(&settings.tools);
     config.sandbox.mode = settings.sandbox.mode;
-    let read = &settings.sandbox.read;
-    config.sandbox.confinement.read.clone_from(read);
+    let confinement = &mut config.sandbox.confinement;
+    confinement.read.clone_from(&settings.sandbox.read);
+    confinement.write.clone_from(&settings.sandbox.write);
     let drain = u64::try_from(settings.drain_timeout.as_millis()).unwrap_or(u64::MAX);
     config.scheduler.drain_ms = drain;
     config.scheduler.zygotes = settings.limits.zygotes;

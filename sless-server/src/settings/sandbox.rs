@@ -17,6 +17,8 @@ pub struct SandboxSettings {
     pub mode: SandboxMode,
     /// What they may read beyond what they are made of.
     pub read: Vec<PathBuf>,
+    /// What they may read and write beyond their own folder.
+    pub write: Vec<PathBuf>,
 }
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<SandboxSettings, Noted> {
@@ -29,9 +31,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<SandboxSettings, Noted> {
         parse::word(text, &words)
     });
     let read = reader.value("SLESS_LOCAL_SANDBOX_READ", folders);
+    let write = reader.value("SLESS_LOCAL_SANDBOX_WRITE", folders);
     Ok(SandboxSettings {
         mode: mode?,
         read: read?,
+        write: write?,
     })
 }
 

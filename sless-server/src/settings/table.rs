@@ -63,6 +63,11 @@ pub const SETTINGS: &[Setting] = &[
         "what they may read beyond what they are made of, a list with commas",
     ),
     set(
+        "SLESS_LOCAL_SANDBOX_WRITE",
+        "",
+        "what they may read and write beyond their own folder, a list with commas",
+    ),
+    set(
         "SLESS_BACKEND",
         "local",
         "what runs functions: local or kubernetes",
