@@ -329,8 +329,10 @@ mod tests {
     fn a_sandbox_is_off_unless_asked_for() {
         assert_eq!(Sandbox::default(), Sandbox::Off);
         let given: Sandbox = serde_json::from_str(r#"{"confined":{"processes":9}}"#).unwrap();
-        let mut expected = Confinement::default();
-        expected.processes = 9;
+        let expected = Confinement {
+            processes: 9,
+            ..Confinement::default()
+        };
         assert_eq!(given, Sandbox::Confined(expected));
     }
 }

@@ -188,6 +188,7 @@ ESCAPES = [
     ("start many threads", "process_count", "all", "runs_threads(150)"),
     ("fill the memory", "memory", "all", "bytearray(400 << 20)"),
     ("fill the memory by a mapping", "memory", "all", "m = mmap.mmap(-1, 400 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m[::4096] = b'x' * (len(m) // 4096)"),
+    ("fill memory that no process is counted for", "memory_total", "all", "m = mmap.mmap(-1, 700 << 20); m[::4096] = b'x' * (len(m) // 4096)"),
     ("fill the disk by a file", "file_size", "all", "open(own + '/big', 'wb').write(bytes(24 << 20))"),
     ("fill the disk by a long file", "file_size", "all", "os.truncate(os.open(own + '/hole', os.O_CREAT | os.O_RDWR), 1 << 30)"),
     ("fill /tmp", "files", "all", "[open(f'/tmp/escape-{os.getpid()}-{n}', 'wb').write(bytes(6 << 20)) for n in range(4)]"),

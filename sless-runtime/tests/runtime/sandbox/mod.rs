@@ -1,6 +1,10 @@
 //! The sandbox: what gets out, what works inside, and what of it can be had here.
 //!
 //! Each escape is tried without the sandbox as well, so that it is known to be one.
+#![allow(
+    clippy::print_stdout,
+    reason = "what was tried and what it costs are told"
+)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -404,7 +408,7 @@ fn without_a_user_namespace_the_other_walls_stand() {
 async fn costs() {
     let rounds: usize = match std::env::var("SLESS_TEST_ROUNDS") {
         Ok(rounds) => rounds.parse().unwrap(),
-        Err(_) => 20,
+        Err(_) => 3,
     };
     for (language, code) in [
         (Python, "def handle(event): return 1"),
@@ -417,22 +421,40 @@ async fn costs() {
         // The first start of all prepares what later ones find.
         let hosts = [without.start().await, with.start().await];
         let mut starts = Vec::new();
+        let mut processors = Vec::new();
         let mut calls = Vec::new();
         for _ in 0..rounds {
-            starts.push([start(&without).await, start(&with).await]);
+            let started = [start(&without).await, start(&with).await];
+            starts.push(started.map(|(took, _)| took));
+            processors.push(started.map(|(_, used)| used));
             calls.push([duration(&hosts[0]).await, duration(&hosts[1]).await]);
         }
         tell(language, "ms from spawn to ready", starts);
+        tell(language, "ms of a processor for that", processors);
         tell(language, "us for a call", calls);
     }
 }
 
-async fn start(function: &Function) -> f64 {
-    let began = Instant::now();
+/// How long a start takes, and how much of a processor: ours and the worker's.
+async fn start(function: &Function) -> (f64, f64) {
+    let (began, before) = (Instant::now(), processor("self"));
     let host = function.start().await;
     let took = began.elapsed().as_secs_f64() * 1e3;
+    let worker = processor(&host.worker_pid().unwrap().to_string());
+    let used = processor("self") - before + worker;
     host.drain(Duration::from_secs(10)).await;
-    took
+    (took, used)
+}
+
+/// What a process has used of a processor, in milliseconds.
+fn processor(process: &str) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let used = threads.flatten().map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        let used = stat.split_ascii_whitespace().next();
+        used.map_or(0.0, |used| used.parse::<f64>().unwrap())
+    });
+    used.sum::<f64>() / 1e6
 }
 
 async fn duration(host: &Host) -> f64 {
