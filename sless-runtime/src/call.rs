@@ -415,8 +415,16 @@ impl Exchange {
         }
     }
 
+    /// The time is over in the middle of a streamed answer. A worker that has something to say is not
+    /// to blame: whoever reads is too slow, or the answer is endless. It is told to let go.
     pub(crate) fn time_is_over(&mut self) -> CallError {
-        self.out_of_time()
+        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+        if self.poll_data(&mut nobody).is_pending() {
+            return self.out_of_time();
+        }
+        self.tell_log(true);
+        self.lease.may_let_go();
+        CallError::Timeout { after: self.time }
     }
 }
 

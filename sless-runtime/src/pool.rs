@@ -16,6 +16,10 @@ use crate::frame::Malformed;
 use crate::slot::{Broken, Slot};
 use crate::worker::Worker;
 
+/// How long a worker whose call was ended at its deadline, and that was in the middle of an answer,
+/// may take to let go of it.
+const LET_GO: Duration = Duration::from_secs(2);
+
 /// Why calls are refused rather than queued.
 #[derive(Debug, Clone)]
 pub(crate) enum Refusal {
@@ -299,6 +303,11 @@ impl Lease {
             slot.worker.close();
             self.pool.purge(&slot.worker);
         }
+    }
+
+    /// Gives the worker a moment beyond the call's deadline to let go of the slot.
+    pub(crate) fn may_let_go(&mut self) {
+        self.deadline = self.deadline.max(Instant::now()) + LET_GO;
     }
 
     fn finish(&mut self, slot: Box<Slot>) {

@@ -1,7 +1,7 @@
 //! Large bodies, both ways, and streams that break off.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
@@ -235,6 +235,46 @@ async fn a_stream_ends_at_the_deadline() {
         .unwrap();
     let error = response.into_body().collect().await.unwrap_err();
     assert_eq!(error.word(), "timeout");
+}
+
+/// Who reads nothing, or reads on and on, does not keep the slot beyond the call's time; and the worker,
+/// which is not to blame, stays.
+#[tokio::test]
+async fn the_deadline_comes_however_fast_an_answer_is_read() {
+    let python = "import os\ndef handle(event):\n    if event == 'pid':\n        return os.getpid()\n    \
+                  def more():\n        while True:\n            yield b'x' * 100_000\n    return more()";
+    let node = "exports.handle = (event) => event === 'pid' ? process.pid : (async function* () { \
+                for (;;) yield Buffer.alloc(100000); })();";
+    for (language, code) in [(Python, python), (Node, node)] {
+        let host = Function::new(language, code).start().await;
+        let pid = call(&host, post("text/plain", "pid")).await.unwrap();
+        for reads in [false, true] {
+            let context = CallContext::new("much").with_timeout(Duration::from_millis(500));
+            let began = Instant::now();
+            let response = host
+                .call(post("text/plain", "much"), context)
+                .await
+                .unwrap();
+            let mut body = response.into_body();
+            let mut last = None;
+            if reads {
+                while let Some(Ok(_)) = last.insert(body.frame().await) {}
+            }
+            // Waits for the slot.
+            let after = call(&host, post("text/plain", "pid")).await.unwrap();
+            let took = began.elapsed();
+            assert!(
+                took < Duration::from_secs(5),
+                "{language:?} {reads} {took:?}"
+            );
+            assert_eq!(after.text(), pid.text(), "{language:?} {reads}");
+            if !reads {
+                while let Some(Ok(_)) = last.insert(body.frame().await) {}
+            }
+            let error = last.flatten().expect("it says why").unwrap_err();
+            assert_eq!(error.word(), "timeout");
+        }
+    }
 }
 
 #[tokio::test]
