@@ -1,7 +1,11 @@
 //! The router behind a listener: with limits on what a client may do, and an end that drains.
 
+mod connection;
+mod http2;
+mod pace;
+mod settle;
+
 use std::{
-    convert::Infallible,
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
@@ -9,30 +13,25 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body, extract::Request};
-use hyper::{body::Incoming, server::conn::http1};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use axum::Router;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
 };
-use tower::ServiceExt;
 
 use crate::{metrics::Metrics, settings::Limits};
+use connection::Front;
 
 /// How long to wait after the system refused a connection, as it does where no file can be opened
 /// any more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a client that connected just before the end may take to send its request.
-const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// What a server is held to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServeConfig {
     /// How long the head of a request may take to arrive, from the first byte of the connection or
-    /// the end of the request before.
+    /// the end of the request before; on HTTP/2, how long a connection may be without a request.
     pub header_timeout: Duration,
     /// The largest head of a request, in bytes.
     pub header_bytes: usize,
@@ -40,6 +39,11 @@ pub struct ServeConfig {
     pub headers: usize,
     /// The most connections at once; more wait in the system's queue.
     pub connections: usize,
+    /// The most requests at once on one connection of HTTP/2.
+    pub streams: usize,
+    /// How long a client may send nothing of a body that is wanted, or take nothing of an answer that
+    /// is there.
+    pub stall_timeout: Duration,
     /// How long requests under way may take to end, once the server is told to stop.
     pub drain_timeout: Duration,
 }
@@ -52,6 +56,8 @@ impl ServeConfig {
             header_bytes: limits.header_bytes,
             headers: limits.headers,
             connections: limits.connections,
+            streams: limits.streams,
+            stall_timeout: limits.stall_timeout,
             drain_timeout,
         }
     }
@@ -69,6 +75,8 @@ pub enum Drained {
 /// Serves until `stop` is done, then takes no new connection, lets requests under way end, and
 /// answers how that went. Dropping the future cuts everything off.
 ///
+/// Speaks HTTP/1.1, and HTTP/2 with those who begin with it (RFC 9113, section 3.3).
+///
 /// A request whose client leaves is dropped, and with it what was done for it.
 ///
 /// # Errors
@@ -81,11 +89,7 @@ pub async fn serve(
     metrics: Metrics,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Drained> {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(config.header_timeout)
-        .max_headers(config.headers)
-        .max_buf_size(config.header_bytes);
+    let front = Front::new(router, config);
     let places = Arc::new(Semaphore::new(
         config.connections.min(Semaphore::MAX_PERMITS),
     ));
@@ -94,36 +98,13 @@ pub async fn serve(
     let connection = |stream: TcpStream, address: SocketAddr, place: OwnedSemaphorePermit| {
         let peer = Peer(address.ip().to_canonical());
         prepare(&stream);
-        let (router, first) = (router.clone(), Arc::new(Notify::new()));
-        let began = first.clone();
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            began.notify_one();
-            let router = router.clone();
-            async move { Ok::<_, Infallible>(answer(router, request, peer).await) }
-        });
-        let connection = http.serve_connection(TokioIo::new(stream), service);
-        let (guard, mut stopped) = (metrics.connection(), stopped.clone());
+        let (served, guard) = (
+            front.serve(stream, peer, stopped.clone()),
+            metrics.connection(),
+        );
         async move {
             let _held = (place, guard);
-            let told = async {
-                // The sender is there as long as connections are waited for.
-                let _ = stopped.wait_for(|stopped| *stopped).await;
-                // One without a request is closed at once when it is told to end, and what its client
-                // has sent already is lost. So it gets a moment to be read.
-                let _ = tokio::time::timeout(FIRST_REQUEST, first.notified()).await;
-            };
-            let mut connection = std::pin::pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = told => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                // Clients leave, send nonsense, or are too slow; that is their affair.
-                tracing::debug!(%error, "a connection ended early");
-            }
+            served.await;
         }
     };
     tokio::pin!(stop);
@@ -175,18 +156,6 @@ pub async fn serve(
 /// one says of its own clients in a header field, anybody can say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
-
-async fn answer(
-    router: Router,
-    mut request: Request<Incoming>,
-    peer: Peer,
-) -> axum::response::Response {
-    request.extensions_mut().insert(peer);
-    match router.oneshot(request.map(Body::new)).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    }
-}
 
 fn prepare(stream: &TcpStream) {
     // Small answers go out at once. Where the system refuses, it is only slower.

@@ -33,8 +33,12 @@ pub struct Limits {
     pub headers: usize,
     /// The most connections at once.
     pub connections: usize,
+    /// The most requests at once on one connection of HTTP/2.
+    pub streams: usize,
     /// How long the head of a request may take to arrive.
     pub header_timeout: Duration,
+    /// How long a client may send nothing of a body that is wanted, or take nothing of an answer.
+    pub stall_timeout: Duration,
     /// How long a request to the API may take, streams aside.
     pub request_timeout: Duration,
     /// How long an upload may take.
@@ -64,7 +68,9 @@ impl Limits {
         let header_bytes = reader.value("SLESS_MAX_HEADER_BYTES", parse::head_bytes);
         let headers = reader.value("SLESS_MAX_HEADERS", parse::size);
         let connections = reader.value("SLESS_MAX_CONNECTIONS", parse::size);
+        let streams = reader.value("SLESS_MAX_STREAMS", parse::size);
         let header_timeout = reader.value("SLESS_HEADER_TIMEOUT", parse::duration);
+        let stall_timeout = reader.value("SLESS_STALL_TIMEOUT", parse::duration);
         let request_timeout = reader.value("SLESS_REQUEST_TIMEOUT", parse::duration);
         let upload_timeout = reader.value("SLESS_UPLOAD_TIMEOUT", parse::duration);
         let page_items = reader.value("SLESS_MAX_PAGE_ITEMS", parse::size);
@@ -84,7 +90,9 @@ impl Limits {
             header_bytes: header_bytes?,
             headers: headers?,
             connections: connections?,
+            streams: streams?,
             header_timeout: header_timeout?,
+            stall_timeout: stall_timeout?,
             request_timeout: request_timeout?,
             upload_timeout: upload_timeout?,
             page_items: page_items?,

@@ -318,9 +318,19 @@ pub const SETTINGS: &[Setting] = &[
     ),
     set("SLESS_MAX_CONNECTIONS", "10000", "most connections at once"),
     set(
+        "SLESS_MAX_STREAMS",
+        "100",
+        "most requests at once on one connection of HTTP/2",
+    ),
+    set(
         "SLESS_HEADER_TIMEOUT",
         "15s",
         "how long the head of a request may take to arrive",
+    ),
+    set(
+        "SLESS_STALL_TIMEOUT",
+        "60s",
+        "how long a client may send nothing of a body, or take nothing of an answer",
     ),
     set(
         "SLESS_REQUEST_TIMEOUT",

@@ -4,6 +4,7 @@
 
 mod command;
 mod e2e;
+mod hostile;
 mod limits;
 mod operations;
 mod proxy;

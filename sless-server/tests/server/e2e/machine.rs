@@ -21,23 +21,23 @@ use super::process::{DEADLINE, LOOK, Process, command};
 
 /// A running server, and a user of it.
 #[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) process: Process,
-    pub(super) address: SocketAddr,
+pub(crate) struct Machine {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
     /// Speaks for the user.
-    pub(super) client: Client,
+    pub(crate) client: Client,
     /// The user's namespace.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
 }
 
 impl Machine {
     /// Starts a server as `sless-server` alone does, on a port of its own.
-    pub(super) async fn start(data: &Path) -> Self {
+    pub(crate) async fn start(data: &Path) -> Self {
         Self::start_with(data, &[]).await
     }
 
     /// The same, with these settings.
-    pub(super) async fn start_with(data: &Path, settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start_with(data: &Path, settings: &[(&str, &str)]) -> Self {
         let mut serve = command(Some(data), ["serve"]);
         serve
             .env("SLESS_LISTEN", "127.0.0.1:0")
@@ -54,7 +54,7 @@ impl Machine {
     }
 
     /// A server that was started, and a user of it whose token opens this namespace.
-    pub(super) async fn of(mut process: Process, token: &str, namespace: String) -> Self {
+    pub(crate) async fn of(mut process: Process, token: &str, namespace: String) -> Self {
         let address = process.serving().await;
         let mut config = ClientConfig::new(format!("http://{address}")).with_token(token);
         config.max_retries = 0;
@@ -69,14 +69,14 @@ impl Machine {
     }
 
     /// Ends the server as an operator does.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.process.signal(Signal::TERM);
         let status = self.process.ended(DEADLINE).await;
         assert!(status.success(), "{status}: {}", self.process.err.text());
     }
 
     /// Creates a function and uploads this zip.
-    pub(super) async fn upload(&self, function: &CreateFunction, zip: Vec<u8>) {
+    pub(crate) async fn upload(&self, function: &CreateFunction, zip: Vec<u8>) {
         self.client
             .create_function(&self.namespace, function)
             .await
@@ -89,14 +89,14 @@ impl Machine {
     }
 
     /// Creates a function of these files and waits until it is ready.
-    pub(super) async fn deploy(&self, function: CreateFunction, files: &[(&str, &str)]) {
+    pub(crate) async fn deploy(&self, function: CreateFunction, files: &[(&str, &str)]) {
         self.upload(&function, zip(files)).await;
         let settled = self.settled(&function.name).await;
         assert_eq!(settled.phase, FunctionPhase::Ready, "{settled:?}");
     }
 
     /// A function once nothing is under way for it any more.
-    pub(super) async fn settled(&self, name: &str) -> Function {
+    pub(crate) async fn settled(&self, name: &str) -> Function {
         let began = Instant::now();
         loop {
             let function = self.client.function(&self.namespace, name).await.unwrap();
@@ -112,7 +112,7 @@ impl Machine {
     }
 
     /// Calls a function, and answers status and body.
-    pub(super) async fn call(&self, name: &str, call: Call) -> (u16, Vec<u8>) {
+    pub(crate) async fn call(&self, name: &str, call: Call) -> (u16, Vec<u8>) {
         let mut answer = self.client.call(&self.namespace, name, call).await.unwrap();
         let mut body = Vec::new();
         while let Some(piece) = answer.body.next().await {
@@ -122,7 +122,7 @@ impl Machine {
     }
 
     /// Waits until a function's log holds this text, and answers the log.
-    pub(super) async fn logged(&self, name: &str, text: &str) -> String {
+    pub(crate) async fn logged(&self, name: &str, text: &str) -> String {
         let began = Instant::now();
         loop {
             let query = LogQuery::default();
@@ -141,12 +141,12 @@ impl Machine {
         }
     }
 
-    pub(super) async fn connect(&self) -> TcpStream {
+    pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
     /// Sends these bytes and reads until the server closes.
-    pub(super) async fn exchange(&self, request: impl AsRef<[u8]>) -> String {
+    pub(crate) async fn exchange(&self, request: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect().await;
         stream.write_all(request.as_ref()).await.unwrap();
         let mut answer = Vec::new();
@@ -160,7 +160,7 @@ impl Machine {
 }
 
 /// A function with the defaults for all but the runtime.
-pub(super) fn function(name: &str, runtime: &str) -> CreateFunction {
+pub(crate) fn function(name: &str, runtime: &str) -> CreateFunction {
     CreateFunction {
         name: name.to_owned(),
         runtime: runtime.to_owned(),
@@ -168,15 +168,15 @@ pub(super) fn function(name: &str, runtime: &str) -> CreateFunction {
     }
 }
 
-pub(super) fn python(name: &str) -> CreateFunction {
+pub(crate) fn python(name: &str) -> CreateFunction {
     function(name, "python3.11")
 }
 
-pub(super) fn node(name: &str) -> CreateFunction {
+pub(crate) fn node(name: &str) -> CreateFunction {
     function(name, "nodejs20")
 }
 
-pub(super) fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     let files = files
         .iter()
         .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
@@ -187,7 +187,7 @@ pub(super) fn zip(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A call with this JSON.
-pub(super) fn json(text: &str) -> Call {
+pub(crate) fn json(text: &str) -> Call {
     Call::new("POST")
         .with_header("content-type", "application/json")
         .with_body(Content::bytes(text.as_bytes().to_vec()))

@@ -12,14 +12,14 @@ mod gc;
 mod handlers;
 #[cfg(feature = "full")]
 mod kubernetes;
-mod machine;
+pub(crate) mod machine;
 mod messages;
 mod names;
 #[cfg(feature = "full")]
 mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod process;
+pub(crate) mod process;
 #[cfg(feature = "s3")]
 mod s3;
 mod sandbox;

@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use sless_server::settings::table::SETTINGS;
 
 /// How long anything may take, an installation included.
-pub(super) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// How often a condition is looked at.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
 /// A command of the server on this data folder, without settings of whoever runs the tests.
-pub(super) fn command<I, S>(data: Option<&Path>, arguments: I) -> Command
+pub(crate) fn command<I, S>(data: Option<&Path>, arguments: I) -> Command
 where
     I: IntoIterator<Item = S>,
     S: AsRef<OsStr>,
@@ -40,7 +40,7 @@ where
 
 /// What a process has written so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl Lines {
     fn read(&self, stream: impl Read + Send + 'static) {
@@ -53,20 +53,20 @@ impl Lines {
         });
     }
 
-    pub(super) fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.all().join("\n")
     }
 
-    pub(super) fn count(&self, text: &str) -> usize {
+    pub(crate) fn count(&self, text: &str) -> usize {
         self.all().iter().filter(|line| line.contains(text)).count()
     }
 
     /// Waits for what is looked for in the lines.
-    pub(super) async fn until<T>(&self, what: &str, found: impl Fn(&[String]) -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&self, what: &str, found: impl Fn(&[String]) -> Option<T>) -> T {
         let began = Instant::now();
         loop {
             if let Some(found) = found(&self.all()) {
@@ -82,7 +82,7 @@ impl Lines {
     }
 
     /// Waits until so many lines hold this text.
-    pub(super) async fn until_there(&self, text: &str, times: usize) {
+    pub(crate) async fn until_there(&self, text: &str, times: usize) {
         self.until(text, |_| (self.count(text) >= times).then_some(()))
             .await;
     }
@@ -90,16 +90,16 @@ impl Lines {
 
 /// A process that is ended with the test.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     /// What it wrote on standard output.
-    pub(super) out: Lines,
+    pub(crate) out: Lines,
     /// What it wrote on standard error.
-    pub(super) err: Lines,
+    pub(crate) err: Lines,
 }
 
 impl Process {
-    pub(super) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (out, err) = (Lines::default(), Lines::default());
@@ -108,17 +108,17 @@ impl Process {
         Self { child, out, err }
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
     /// Waits until it says that it serves, and answers where.
-    pub(super) async fn serving(&mut self) -> SocketAddr {
+    pub(crate) async fn serving(&mut self) -> SocketAddr {
         let began = Instant::now();
         loop {
             let address = self.err.all().iter().find_map(|line| {
@@ -139,7 +139,7 @@ impl Process {
     }
 
     /// Waits until it has ended.
-    pub(super) async fn ended(&mut self, within: Duration) -> ExitStatus {
+    pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -156,7 +156,7 @@ impl Process {
     }
 
     /// Kills it as a power cut would, and waits until it is gone.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -170,7 +170,7 @@ impl Drop for Process {
 }
 
 /// The processes that run now: number, parent, and the data folder's mark in their environment.
-pub(super) fn marked_processes() -> Vec<(u32, u32, String)> {
+pub(crate) fn marked_processes() -> Vec<(u32, u32, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(id) = entry
@@ -207,7 +207,7 @@ pub(super) fn marked_processes() -> Vec<(u32, u32, String)> {
 }
 
 /// The marks of what a server has started.
-pub(super) fn marks_below(server: u32) -> BTreeSet<String> {
+pub(crate) fn marks_below(server: u32) -> BTreeSet<String> {
     let processes = marked_processes().into_iter();
     processes
         .filter(|(_, parent, _)| *parent == server)
