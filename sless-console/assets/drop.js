@@ -2,8 +2,11 @@
 import { fill, parse, say, trouble } from "./html.js";
 import { zip } from "./zip.js";
 
-/** What never belongs to a function, in any folder. */
-const LEFT_OUT = new Set([".git", "node_modules", "__pycache__", ".venv", ".DS_Store"]);
+/** What never belongs to a function, in any folder: as for the command line, since `.env` holds secrets. */
+const leftOut = (name) => name.startsWith(".") || name === "node_modules" || name === "__pycache__";
+
+/** Says what a folder's function is; the code does without it. */
+const MANIFEST = "sless.toml";
 
 /** Files that were dropped on a form. */
 const dropped = new WeakMap();
@@ -32,7 +35,11 @@ function dragged(name, event) {
   const form = event.target.closest?.("form.drop");
   for (const other of document.querySelectorAll(".drop.over")) other.classList.remove("over");
   if (form && name === "dragover") form.classList.add("over");
-  if (form && name === "drop") take(form, event.dataTransfer);
+  if (form && name === "drop") {
+    take(form, event.dataTransfer).catch(() => {
+      fill(document.getElementById(form.dataset.answer), trouble(document.body.dataset.wentWrong));
+    });
+  }
 }
 
 async function take(form, transfer) {
@@ -55,7 +62,7 @@ function nameOf(file) {
 }
 
 async function walk(entry, folder, files) {
-  if (LEFT_OUT.has(entry.name)) return;
+  if (leftOut(entry.name)) return;
   const path = folder + entry.name;
   if (entry.isFile) {
     const file = await new Promise((done, fail) => entry.file(done, fail));
@@ -79,11 +86,11 @@ async function content(form) {
     files = zips.length
       ? zips.map((file) => ({ path: file.name, file }))
       : folder.map((file) => ({ path: file.webkitRelativePath, file }));
-    files = files.filter(({ path }) => !path.split("/").some((part) => LEFT_OUT.has(part)));
+    files = files.filter(({ path }) => !path.split("/").some(leftOut));
   }
   if (files.length === 1 && files[0].path.toLowerCase().endsWith(".zip")) return files[0].file;
   if (files.length === 0) return null;
-  return zip(withoutCommonFolder(files));
+  return zip(withoutCommonFolder(files).filter(({ path }) => path !== MANIFEST));
 }
 
 /** A folder is sent as what is in it. */

@@ -8,12 +8,21 @@ export function startLive() {
   const { live } = document.body.dataset;
   const page = document.querySelector("article[data-page]");
   if (!live || !(page || document.getElementById("functions"))) return;
-  const url = page ? `${live}?only=${encodeURIComponent(page.dataset.function)}` : live;
+  const url = `${live}?${page ? new URLSearchParams({ only: page.dataset.function }) : shown()}`;
   const handlers = {
     all: (data) => all(JSON.parse(data)),
     some: (data) => JSON.parse(data).forEach(one),
   };
   whileSeen(() => stream(url, handlers, connection));
+}
+
+/** Which of the functions this page lists: those with a text in their names, from a place on. */
+function shown() {
+  const wanted = new URLSearchParams(location.search);
+  return new URLSearchParams(["find", "cursor"].flatMap((name) => {
+    const value = wanted.get(name);
+    return value ? [[name, value]] : [];
+  }));
 }
 
 function connection(works) {
@@ -30,13 +39,8 @@ function connection(works) {
 
 function all(told) {
   const names = new Set(told.map(({ name }) => name));
-  // Of a list of several pages only the first is told: what comes after its last name may be there.
-  const cursor = new URLSearchParams(location.search).has("cursor");
-  const pages = cursor || document.querySelector('main [name="cursor"]') !== null;
-  const last = told.at(-1)?.name ?? "";
   for (const { dataset: { function: name } } of document.querySelectorAll("#functions > details")) {
-    const untold = pages && name > last;
-    if (!names.has(name) && !untold) document.getElementById(`f-${name}`)?.remove();
+    if (!names.has(name)) document.getElementById(`f-${name}`)?.remove();
   }
   told.forEach(one);
 }
@@ -89,12 +93,21 @@ async function refresh(name) {
 /** An entry for a function that is new, in its place by name. */
 async function add(name) {
   const list = document.getElementById("functions");
-  const wanted = new URLSearchParams(location.search);
-  if (!list || wanted.has("cursor") || !name.includes(wanted.get("find") ?? "")) return;
+  if (!list || !belongs(name, list)) return;
   const told = await part(`${location.pathname}/functions/${name}?part=entry`);
   const entry = told.content.querySelector("details");
   if (!told.ok || !entry || document.getElementById(`f-${name}`)) return;
   const after = [...list.children].find((other) => other.dataset.function > name);
   list.insertBefore(entry, after ?? null);
   document.querySelector("main > .empty")?.remove();
+}
+
+/** Whether a function is to be on this page of the list, and not on one before or behind it. */
+function belongs(name, list) {
+  const wanted = new URLSearchParams(location.search);
+  const isAfter = (other) => other !== undefined && name > other.dataset.function;
+  const [first, last] = [list.children[0], list.children[list.childElementCount - 1]];
+  if (wanted.has("cursor") && !isAfter(first)) return false;
+  if (document.querySelector('main [name="cursor"]') && isAfter(last)) return false;
+  return name.includes((wanted.get("find") ?? "").trim());
 }

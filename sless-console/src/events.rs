@@ -40,6 +40,9 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct FollowQuery {
     /// The function that is watched; all where absent.
     only: Option<String>,
+    /// Which of all are told at the beginning, as the list has it.
+    find: String,
+    cursor: Option<String>,
 }
 
 /// What is told of one function.
@@ -78,7 +81,7 @@ pub(crate) async fn follow(
         watch,
         triggers: HashMap::new(),
     };
-    let first = follower.all().await?;
+    let first = follower.all(query.find.trim(), query.cursor).await?;
     let rest = stream::unfold(follower, |mut follower| async {
         let event = follower.next().await?;
         Some((event, follower))
@@ -95,15 +98,16 @@ struct Follower {
 }
 
 impl Follower {
-    /// Everything, as it is now.
-    async fn all(&mut self) -> Result<Event, Failure> {
+    /// Everything that the page shows, as it is now.
+    async fn all(&mut self, find: &str, cursor: Option<String>) -> Result<Event, Failure> {
         let sless = self.reading.console.sless();
         let namespace = &self.reading.namespace;
         let items = match &self.only {
             Some(name) => vec![data::item(sless, namespace, name).await?],
             None => {
                 let limit = self.reading.console.config().page_functions;
-                data::items(sless, namespace, limit, None, "").await?.items
+                let items = data::items(sless, namespace, limit, cursor, find);
+                items.await?.items
             }
         };
         for trigger in items.iter().flat_map(|item| &item.triggers) {

@@ -1,21 +1,5 @@
 // A zip and a folder dropped on the page become URLs that work; what is refused is told.
-import { clean, equal, holds, until, zipOf } from "./world.mjs";
-
-/** Drops files as a person does, as far as a page can be told so: a real DataTransfer. */
-async function drop(page, selector, files) {
-  const list = files.map(({ name, bytes }) => ({ name, data: Buffer.from(bytes).toString("base64") }));
-  const transfer = await page.evaluateHandle((given) => {
-    const made = new DataTransfer();
-    for (const { name, data } of given) {
-      const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
-      made.items.add(new File([bytes], name));
-    }
-    return made;
-  }, list);
-  await page.dispatchEvent(selector, "dragover", { dataTransfer: transfer });
-  holds(await page.locator(".drop.over").count() === 1, "the place to drop is shown");
-  await page.dispatchEvent(selector, "drop", { dataTransfer: transfer });
-}
+import { clean, drop, equal, holds, until, zipOf } from "./world.mjs";
 
 export const settings = { SLESS_STATIC_VALIDATION: "true" };
 

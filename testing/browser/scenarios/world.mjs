@@ -21,6 +21,8 @@ export const { chromium } = require("playwright-core");
 export const axeSource = () => readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 export const state = needed("SLESS_TEST_BROWSER_STATE");
 const binary = needed("SLESS_TEST_SERVER");
+/** Another place for functions than this machine: its settings, and whose namespace it looks after. */
+const elsewhere = JSON.parse(process.env.SLESS_TEST_WORLD ?? "null") ?? { settings: {}, subject: "alice" };
 
 export class World {
   /** `settings` is of the environment, or a function of the port. `bare` leaves the API alone. */
@@ -49,6 +51,7 @@ export class World {
       .filter(([name]) => !name.startsWith("SLESS_") && !["EXTERNAL_URL", "DATABASE_URL"].includes(name));
     return {
       ...Object.fromEntries(inherited),
+      ...elsewhere.settings,
       SLESS_LISTEN: `127.0.0.1:${this.port}`,
       SLESS_DATA_DIR: join(this.folder, "data"),
       SLESS_DRAIN_TIMEOUT: "3s",
@@ -77,7 +80,8 @@ export class World {
   }
 
   token(subject) {
-    const make = () => execFileSync(binary, ["token", "--sub", subject], { env: this.environment() });
+    const called = subject === "alice" ? elsewhere.subject : subject;
+    const make = () => execFileSync(binary, ["token", "--sub", called], { env: this.environment() });
     this.tokens[subject] ??= make().toString().trim();
     return this.tokens[subject];
   }
@@ -164,6 +168,22 @@ export class World {
 export async function signIn(page, token) {
   await page.locator("#token").fill(token);
   await Promise.all([page.waitForNavigation(), page.locator("form.stack button").click()]);
+}
+
+/** Drops files as a person does, as far as a page can be told so: a real DataTransfer. */
+export async function drop(page, selector, files) {
+  const list = files.map(({ name, bytes }) => ({ name, data: Buffer.from(bytes).toString("base64") }));
+  const transfer = await page.evaluateHandle((given) => {
+    const made = new DataTransfer();
+    for (const { name, data } of given) {
+      const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
+      made.items.add(new File([bytes], name));
+    }
+    return made;
+  }, list);
+  await page.dispatchEvent(selector, "dragover", { dataTransfer: transfer });
+  holds(await page.locator(".drop.over").count() === 1, "the place to drop is shown");
+  await page.dispatchEvent(selector, "drop", { dataTransfer: transfer });
 }
 
 export function equal(found, wanted, what = "") {
