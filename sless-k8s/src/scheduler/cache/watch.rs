@@ -48,8 +48,7 @@ trait Kept:
     fn retain(cache: &Cache, seen: &HashSet<Self::Mark>, since: Instant);
 }
 
-/// Objects that are listed at once: each takes a hundred times the memory of what is kept of it, until it is
-/// read.
+/// Objects that are listed at once: each takes many times the memory of what is kept of it, until it is read.
 const PAGE: u32 = 50;
 
 /// What is watched beside what always is.
