@@ -9,6 +9,8 @@ pub mod cli;
 pub mod dev;
 pub mod error;
 pub mod extract;
+#[cfg(feature = "fault-points")]
+pub mod faults;
 pub mod metrics;
 pub mod settings;
 pub mod telemetry;

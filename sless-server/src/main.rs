@@ -31,6 +31,11 @@ fn main() -> ExitCode {
     if let Command::Openapi = command {
         return finish(print(&document().to_pretty_json().unwrap_or_default()));
     }
+    #[cfg(feature = "fault-points")]
+    if let Err(wrong) = sless_server::faults::arm() {
+        complain(&*Box::<dyn Error>::from(wrong));
+        return ExitCode::from(CONFIG);
+    }
     let settings = match Settings::load(&sources) {
         Ok(settings) => settings,
         Err(error) => {

@@ -1,9 +1,10 @@
 //! Keeps what uses up the machine from making everything else wait.
 //!
-//! Once more wants to run than there are processors, whatever of ours has used more than an even share of
-//! what all of ours got, for a while, gives way to the rest: its whole process group gets a low priority. That takes nothing from it
-//! as long as nobody else wants the processor. Where the system lets this process raise a priority again,
-//! that happens once the group has been modest for a while; else it stays, until a new process is started.
+//! Once more wants to run than there are processors, whatever of ours has used, for a while, more than an
+//! even share of what all of ours got gives way to the rest: its whole process group gets a low priority.
+//! That takes nothing from it as long as nobody else wants the processor. Where the system lets this
+//! process raise a priority again, that happens once the group has been modest for a while; else it stays,
+//! until a new process is started.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -177,19 +177,32 @@ const fn is_open(mode: u32, owner: u32) -> bool {
 fn create(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
+    // Always the same name, so that the next start takes up what a killed one has left; and locked, so
+    // that of two processes one writes and the other one waits for it.
+    let new = path.with_extension("new");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&new)?;
+    file.lock()?;
+    if path.exists() {
+        // Another process was first; its secret is the one. Whoever else has opened this one sees that too.
+        let _ = fs::remove_file(&new);
+        return Ok(());
+    }
     let mut secret = [0; SECRET_BYTES];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
-    // A temporary file has mode 0600 from the beginning.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    file.set_len(0)?;
     writeln!(file, "{text}")?;
-    file.as_file().sync_all()?;
-    match file.persist_noclobber(path) {
-        Ok(_) => Ok(()),
-        // Another process was first; its secret is the one.
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error.error),
-    }
+    file.sync_all()?;
+    #[cfg(feature = "fault-points")]
+    crate::faults::points::KEY_BEFORE.pass();
+    fs::rename(&new, path)?;
+    #[cfg(feature = "fault-points")]
+    crate::faults::points::KEY_AFTER.pass();
+    Ok(())
 }
 
 fn unhex(text: &str) -> Option<[u8; SECRET_BYTES]> {

@@ -1,14 +1,19 @@
 //! One machine: SQLite, files, processes.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
+use sless_core::Clock;
+#[cfg(not(feature = "fault-points"))]
+use sless_core::SystemClock;
 use sless_local::{Enforcement, Local, LocalConfig, SandboxMode, SandboxReport};
 
 use super::{Assembled, Part};
 use crate::{StartError, settings::Settings};
 
 pub(super) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
-    let local = Local::open(config(settings)).await?;
+    let local = Local::open_with_clock(config(settings), clock()).await?;
     for sentence in local.missing().await {
         tracing::warn!("{sentence}");
     }
@@ -16,6 +21,16 @@ pub(super) async fn open(settings: &Settings) -> Result<Assembled, StartError> {
     let mut assembled = Assembled::new(local.backends());
     assembled.add(LocalPart { local, detail });
     Ok(assembled)
+}
+
+#[cfg(feature = "fault-points")]
+fn clock() -> Arc<dyn Clock> {
+    crate::faults::clock()
+}
+
+#[cfg(not(feature = "fault-points"))]
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
 }
 
 fn config(settings: &Settings) -> LocalConfig {
@@ -63,7 +78,11 @@ fn sandbox(mode: SandboxMode, report: Option<&SandboxReport>) -> Value {
             _ => {}
         }
     }
-    tracing::info!(enforced = enforced.join(","), lacking = lacking.len(), "functions are confined");
+    tracing::info!(
+        enforced = enforced.join(","),
+        lacking = lacking.len(),
+        "functions are confined"
+    );
     json!({ "mode": word, "enforced": enforced, "partly": partly, "lacking": lacking })
 }
 

@@ -101,6 +101,17 @@ fn many_that_start_at_once_use_one_secret() {
 }
 
 #[test]
+fn what_a_killed_process_has_left_is_taken_up() {
+    let folder = folder();
+    let path = folder.path().join("the.key");
+    fs::write(folder.path().join("the.new"), "half a sec").unwrap();
+    Hs256Key::load_or_create(&path).unwrap();
+    let files = fs::read_dir(folder.path()).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files, ["the.key"]);
+}
+
+#[test]
 fn no_debug_text_shows_the_secret() {
     let folder = folder();
     let path = folder.path().join("key");

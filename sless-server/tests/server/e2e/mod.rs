@@ -15,6 +15,7 @@ mod kubernetes;
 pub(crate) mod machine;
 mod messages;
 mod names;
+mod neighbour;
 #[cfg(feature = "full")]
 mod place;
 #[cfg(feature = "postgres")]

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use sless_server::settings::table::SETTINGS;
 
 /// How long anything may take, an installation included.
@@ -136,6 +136,13 @@ impl Process {
             assert!(began.elapsed() < DEADLINE, "{}", self.err.text());
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).unwrap().is_some()
     }
 
     /// Waits until it has ended.
