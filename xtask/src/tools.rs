@@ -20,11 +20,12 @@ pub(crate) const CARGO_DENY: CargoTool = CargoTool {
     version: "0.20.2",
 };
 
-/// Programs that tests run to compare with, and the Debian package of each.
-const ARCHIVE_PROGRAMS: [(&str, &str); 3] = [
+/// Programs that tests compare archives with, and what counts instructions; and the Debian package of each.
+const PACKAGED_PROGRAMS: [(&str, &str); 4] = [
     ("zip", "zip"),
     ("unzip", "unzip"),
     ("bsdtar", "libarchive-tools"),
+    ("valgrind", "valgrind"),
 ];
 
 /// A published program in an exact version, so that a new release breaks nobody's run.
@@ -89,7 +90,7 @@ pub(crate) fn check_system(shell: &mut Shell) -> Result<()> {
     if !missing.is_empty() {
         bail!("{}", missing.join("; "));
     }
-    ensure_archive_programs(shell)
+    ensure_packaged_programs(shell)
 }
 
 /// A program that this repository does not install.
@@ -157,10 +158,10 @@ impl Requirement {
     }
 }
 
-fn ensure_archive_programs(shell: &mut Shell) -> Result<()> {
+fn ensure_packaged_programs(shell: &mut Shell) -> Result<()> {
     let missing = || -> Vec<&str> {
         let absent = |(program, _): &&(&str, &str)| !on_path(program);
-        ARCHIVE_PROGRAMS
+        PACKAGED_PROGRAMS
             .iter()
             .filter(absent)
             .map(|(_, package)| *package)
@@ -168,12 +169,12 @@ fn ensure_archive_programs(shell: &mut Shell) -> Result<()> {
     };
     let packages = missing();
     if packages.is_empty() {
-        shell.say("zip, unzip, bsdtar: there");
+        shell.say("zip, unzip, bsdtar, valgrind: there");
         return Ok(());
     }
     let by_hand = format!("apt-get install {}", packages.join(" "));
     if !on_path("apt-get") || !is_root() {
-        bail!("missing: programs that tests compare archives with; as root: {by_hand}");
+        bail!("missing: programs that tests and benchmarks run; as root: {by_hand}");
     }
     let apt = || Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
     shell

@@ -133,7 +133,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "benches",
-        about: "each benchmark runs once, and so does the load generator",
+        about: "each benchmark runs once, the load generators shortly; instructions as counted before",
         limit: BUILD,
         services: true,
         run: programs::benches,

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use sless_core::Runtime;
-
-use crate::{
-    Arguments, deploy,
+use sless_benches::{
+    deploy,
     load::{self, Load, Target},
     processes,
     report::{Spread, Table},
     server::Server,
 };
+use sless_core::Runtime;
+
+use crate::Arguments;
 
 const BODIES: [(&str, usize); 3] = [("2 B", 2), ("1 KiB", 1024), ("100 KiB", 100 * 1024)];
 const CONNECTIONS: [usize; 2] = [1, 16];

@@ -6,25 +6,11 @@
 #[cfg(target_os = "linux")]
 mod calls;
 #[cfg(target_os = "linux")]
-mod cores;
-#[cfg(target_os = "linux")]
-mod deploy;
-#[cfg(target_os = "linux")]
-mod http;
-#[cfg(target_os = "linux")]
 mod itself;
-#[cfg(target_os = "linux")]
-mod load;
 #[cfg(target_os = "linux")]
 mod many;
 #[cfg(target_os = "linux")]
-mod processes;
-#[cfg(target_os = "linux")]
-mod report;
-#[cfg(target_os = "linux")]
 mod run;
-#[cfg(target_os = "linux")]
-mod server;
 
 use std::{path::PathBuf, time::Duration};
 

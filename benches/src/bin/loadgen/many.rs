@@ -10,15 +10,14 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use sless_api::client::Content;
-use sless_core::Runtime;
-
-use crate::{
+use sless_benches::{
     cores::Cores,
     deploy,
     http::Connection,
     processes,
     server::{Server, Setup},
 };
+use sless_core::Runtime;
 
 /// Requests to the API at once while functions are made.
 const AT_ONCE: usize = 16;

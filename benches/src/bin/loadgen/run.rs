@@ -4,15 +4,15 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Result, bail};
-use sless_core::Runtime;
-
-use crate::{
-    Arguments, Part, calls,
+use sless_benches::{
     cores::Cores,
-    deploy, many, processes, report,
+    deploy, processes, report,
     report::{Spread, Table},
     server::{Server, Setup},
 };
+use sless_core::Runtime;
+
+use crate::{Arguments, Part, calls, many};
 
 /// Longer than any machine that CI runs on needs for a restart with a hundred functions.
 const RESTART_AT_MOST: Duration = Duration::from_secs(20);

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The handler of all measurements: it answers the bytes that it is sent. `version` makes another
 /// source of it.
-pub(crate) fn zip(runtime: Runtime, version: &str) -> Result<Bytes> {
+pub fn zip(runtime: Runtime, version: &str) -> Result<Bytes> {
     let file = match runtime {
         Runtime::Python311 => (
             "handler.py",
@@ -38,7 +38,7 @@ pub(crate) fn zip(runtime: Runtime, version: &str) -> Result<Bytes> {
 }
 
 /// Creates a function without code.
-pub(crate) async fn create(
+pub async fn create(
     server: &Server,
     name: &str,
     runtime: Runtime,
@@ -58,11 +58,7 @@ pub(crate) async fn create(
 }
 
 /// Uploads, and calls until the function answers. Answers how long both took together.
-pub(crate) async fn until_first_answer(
-    server: &Server,
-    name: &str,
-    zip: Bytes,
-) -> Result<Duration> {
+pub async fn until_first_answer(server: &Server, name: &str, zip: Bytes) -> Result<Duration> {
     let path = server.path(name);
     let begun = Instant::now();
     let namespace = server.namespace.as_str();

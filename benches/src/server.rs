@@ -25,21 +25,26 @@ const SUBJECT: &str = "loadgen";
 
 /// The program, and the data folder that it is started on.
 #[derive(Debug)]
-pub(crate) struct Setup {
-    pub(crate) program: PathBuf,
-    pub(crate) data: PathBuf,
+pub struct Setup {
+    /// The program.
+    pub program: PathBuf,
+    /// Its data folder.
+    pub data: PathBuf,
     /// Where its log goes.
-    pub(crate) log: PathBuf,
+    pub log: PathBuf,
+    /// What its environment has beside that of this process.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Setup {
     /// Below this folder, which is made if it is not there.
-    pub(crate) fn new(program: &Path, folder: &Path) -> Result<Self> {
+    pub fn new(program: &Path, folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self {
             program: program.to_owned(),
             data: folder.join("data"),
             log: folder.join("server.log"),
+            environment: Vec::new(),
         })
     }
 
@@ -47,7 +52,8 @@ impl Setup {
         let mut command = Command::new(&self.program);
         command
             .env("SLESS_DATA_DIR", &self.data)
-            .env("SLESS_LOG", "warn");
+            .env("SLESS_LOG", "warn")
+            .envs(self.environment.iter().cloned());
         command
     }
 
@@ -62,20 +68,24 @@ impl Setup {
 
 /// A running server. Dropped, it is killed.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
-    pub(crate) address: SocketAddr,
-    pub(crate) client: Client,
-    pub(crate) namespace: Namespace,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Speaks for the one whose functions are measured.
+    pub client: Client,
+    /// Theirs.
+    pub namespace: Namespace,
     /// From its start to the first `/readyz` that says yes.
-    pub(crate) ready_after: Duration,
-    pub(crate) started: Instant,
+    pub ready_after: Duration,
+    /// When it was started.
+    pub started: Instant,
     log: PathBuf,
 }
 
 impl Server {
     /// Starts the server and waits until it is ready.
-    pub(crate) async fn start(setup: &Setup, cores: &Cores) -> Result<Self> {
+    pub async fn start(setup: &Setup, cores: &Cores) -> Result<Self> {
         let token = setup.token()?;
         // A port that is free now; that another takes it at once is unlikely and then is an error.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
@@ -126,18 +136,20 @@ impl Server {
         )
     }
 
-    pub(crate) fn last_lines(&self) -> String {
+    /// The end of its log.
+    pub fn last_lines(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether there is a function of this name.
-    pub(crate) async fn has(&self, function: &str) -> Result<bool> {
+    pub async fn has(&self, function: &str) -> Result<bool> {
         match self
             .client
             .function(self.namespace.as_str(), function)
@@ -150,12 +162,12 @@ impl Server {
     }
 
     /// Where a function is called.
-    pub(crate) fn path(&self, function: &str) -> String {
+    pub fn path(&self, function: &str) -> String {
         format!("/fn/{}/{function}", self.namespace)
     }
 
     /// What a metric without labels says.
-    pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
+    pub async fn metric(&self, name: &str) -> Result<u64> {
         let metrics = self.client.metrics().await?;
         let line = metrics
             .lines()
@@ -165,13 +177,13 @@ impl Server {
     }
 
     /// Tells it to end, and waits for that.
-    pub(crate) async fn stop(mut self) -> Result<()> {
+    pub async fn stop(mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         self.wait_for_end().await
     }
 
     /// Ends it as a crash does.
-    pub(crate) async fn kill(mut self) -> Result<()> {
+    pub async fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.wait_for_end().await
     }

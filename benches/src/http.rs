@@ -11,19 +11,26 @@ use tokio::net::TcpStream;
 
 /// An answer, read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Bytes,
+pub struct Answer {
+    /// Its status code.
+    pub status: u16,
+    /// Its whole body.
+    pub body: Bytes,
 }
 
+/// One connection to a server.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub async fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
@@ -35,11 +42,19 @@ impl Connection {
         })
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
+    /// Asks for a path.
+    ///
+    /// # Errors
+    /// If the connection ends before the whole answer was read.
+    pub async fn get(&mut self, path: &str) -> Result<Answer> {
         self.send(http::Request::get(path), Bytes::new()).await
     }
 
-    pub(crate) async fn post(&mut self, path: &str, body: Bytes) -> Result<Answer> {
+    /// Sends bytes to a path, as `application/octet-stream`.
+    ///
+    /// # Errors
+    /// If the connection ends before the whole answer was read.
+    pub async fn post(&mut self, path: &str, body: Bytes) -> Result<Answer> {
         let request = http::Request::post(path).header("content-type", "application/octet-stream");
         self.send(request, body).await
     }

@@ -6,46 +6,62 @@ use procfs::Current as _;
 
 /// A figure over several rounds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spread(Vec<f64>);
+pub struct Spread(Vec<f64>);
 
 impl Spread {
-    pub(crate) fn add(&mut self, value: f64) {
+    /// Takes note of one round.
+    pub fn add(&mut self, value: f64) {
         self.0.push(value);
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// `median (min–max)`.
-    pub(crate) fn show(&self, digits: usize) -> String {
-        let [first, .., last] = self.0.as_slice() else {
-            return self
-                .0
-                .first()
-                .map_or("–".to_owned(), |only| format!("{only:.digits$}"));
-        };
+    /// The value in the middle; of an even number of them, between the two there.
+    pub fn median(&self) -> Option<f64> {
         let middle = self.0.len() / 2;
-        let median = if self.0.len() % 2 == 1 {
-            self.0[middle]
-        } else {
-            f64::midpoint(self.0[middle - 1], self.0[middle])
+        let upper = self.0.get(middle)?;
+        if self.0.len() % 2 == 1 {
+            return Some(*upper);
+        }
+        Some(f64::midpoint(self.0[middle - 1], *upper))
+    }
+
+    /// `median (min–max)`.
+    pub fn show(&self, digits: usize) -> String {
+        let Some(median) = self.median() else {
+            return "–".to_owned();
         };
-        format!("{median:.digits$} ({first:.digits$}–{last:.digits$})")
+        match self.0.as_slice() {
+            [first, .., last] => format!("{median:.digits$} ({first:.digits$}–{last:.digits$})"),
+            _ => format!("{median:.digits$}"),
+        }
+    }
+}
+
+impl FromIterator<f64> for Spread {
+    fn from_iter<T: IntoIterator<Item = f64>>(values: T) -> Self {
+        let mut all: Vec<f64> = values.into_iter().collect();
+        all.sort_by(f64::total_cmp);
+        Self(all)
     }
 }
 
 /// A table in Markdown, so that it can be kept as it is.
 #[derive(Debug)]
-pub(crate) struct Table(Vec<Vec<String>>);
+pub struct Table(Vec<Vec<String>>);
 
 impl Table {
-    pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
+    /// A table with this head.
+    pub fn new<const N: usize>(head: [&str; N]) -> Self {
         Self(vec![head.map(str::to_owned).to_vec()])
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [&str; N]) {
+    /// One line more.
+    pub fn row<const N: usize>(&mut self, cells: [&str; N]) {
         self.0.push(cells.map(str::to_owned).to_vec());
     }
 
-    pub(crate) fn show(&self) -> String {
+    /// In Markdown.
+    pub fn show(&self) -> String {
         let columns = self.0.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.0.iter().filter_map(|row| row.get(column));
@@ -71,12 +87,12 @@ impl Table {
 }
 
 /// The load of the machine over the last minute, in processes that want to run.
-pub(crate) fn busy() -> f64 {
+pub fn busy() -> f64 {
     procfs::LoadAverage::current().map_or(0.0, |load| f64::from(load.one))
 }
 
 /// What was measured where, in lines.
-pub(crate) fn machine(cores: &str) -> String {
+pub fn machine(cores: &str) -> String {
     let kernel = procfs::sys::kernel::Version::current().map_or("?".to_owned(), |version| {
         format!("{}.{}", version.major, version.minor)
     });
@@ -91,6 +107,19 @@ pub(crate) fn machine(cores: &str) -> String {
         version(Path::new("python3.11")),
         version(Path::new("node")),
         busy(),
+    )
+}
+
+/// The processor, the memory and the kernel, in a line.
+pub fn hardware() -> String {
+    let model = procfs::CpuInfo::current().ok();
+    let model = model.and_then(|info| info.model_name(0).map(str::to_owned));
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let memory = procfs::Meminfo::current().map_or(0, |memory| memory.mem_total >> 30);
+    format!(
+        "{}, {memory} GiB of memory, Linux {}",
+        model.as_deref().unwrap_or("an unknown processor"),
+        release.trim()
     )
 }
 

@@ -16,47 +16,57 @@ use crate::http::Connection;
 
 /// What is asked: a function that answers its body.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) address: SocketAddr,
-    pub(crate) path: String,
-    pub(crate) body: Bytes,
+pub struct Target {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What is called there.
+    pub path: String,
+    /// What is sent, and has to come back.
+    pub body: Bytes,
 }
 
 /// How it is asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
-    pub(crate) connections: usize,
+pub struct Load {
+    /// Connections, each with one request at a time.
+    pub connections: usize,
     /// It ends after this time,
-    pub(crate) duration: Duration,
+    pub duration: Duration,
     /// or after so many requests.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Requests a second, begun at their times whether or not earlier ones were answered; as soon as
     /// the one before was answered where absent.
-    pub(crate) rate: Option<f64>,
+    pub rate: Option<f64>,
 }
 
 /// What came of it.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) requests: u64,
-    pub(crate) elapsed: Duration,
+pub struct Measured {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// How long all of them took together.
+    pub elapsed: Duration,
     /// In nanoseconds; from when a request was due to the end of its answer.
-    pub(crate) latency: Histogram<u64>,
+    pub latency: Histogram<u64>,
 }
 
 impl Measured {
-    pub(crate) fn per_second(&self) -> f64 {
+    /// Requests a second.
+    pub fn per_second(&self) -> f64 {
         self.requests as f64 / self.elapsed.as_secs_f64()
     }
 
     /// In microseconds.
-    pub(crate) fn quantile(&self, quantile: f64) -> f64 {
+    pub fn quantile(&self, quantile: f64) -> f64 {
         self.latency.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
-/// Puts load on a target. An answer that is not 200 with the body that was sent is an error.
-pub(crate) async fn run(target: &Target, load: Load) -> Result<Measured> {
+/// Puts load on a target.
+///
+/// # Errors
+/// An answer that is not 200 with the body that was sent, and a connection that breaks off.
+pub async fn run(target: &Target, load: Load) -> Result<Measured> {
     let mut connections = Vec::new();
     for _ in 0..load.connections {
         connections.push(Connection::open(target.address).await?);

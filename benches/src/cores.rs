@@ -7,7 +7,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// One core for the load, the rest for the server.
 #[derive(Debug)]
-pub(crate) struct Cores {
+pub struct Cores {
     load: CpuSet,
     server: CpuSet,
     all: CpuSet,
@@ -17,7 +17,7 @@ pub(crate) struct Cores {
 impl Cores {
     /// Splits the cores that this process may use. With one core, or where the system refuses,
     /// nothing is pinned.
-    pub(crate) fn split() -> Self {
+    pub fn split() -> Self {
         let all = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let (mut load, mut server) = (CpuSet::new(), CpuSet::new());
         for core in (0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core)) {
@@ -36,7 +36,8 @@ impl Cores {
         }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    /// In words, for a report.
+    pub fn describe(&self) -> String {
         let all = self.all.count();
         if self.pinned {
             format!(
@@ -49,7 +50,7 @@ impl Cores {
     }
 
     /// Runs something that starts processes, which then have the server's cores.
-    pub(crate) fn for_server<T>(&self, start: impl FnOnce() -> T) -> T {
+    pub fn for_server<T>(&self, start: impl FnOnce() -> T) -> T {
         if !self.pinned {
             return start();
         }

@@ -1,0 +1,1 @@
+exports.handle = (request, response) => response.send(request.rawBody);
