@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn the_same_is_no_change_and_env_of_a_manifest_is_all_there_is() {
-        let manifest =
-            "name='a'\nruntime='python3.11'\nmemory='64Mi'\nentrypoint='handler.handle'\n";
+        let manifest = "name='a'\nruntime='python3.11'\nmemory='64Mi'\nmax_replicas=5\n\
+                        entrypoint='handler.handle'\n";
         let content = content(
             Some(&format!("{manifest}[env]\nA='1'\n")),
             &Overrides::default(),
