@@ -21,6 +21,7 @@ mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod process;
+mod redeploys;
 #[cfg(feature = "s3")]
 mod s3;
 mod sandbox;
