@@ -23,7 +23,9 @@ use crate::process::Process;
 use crate::sandbox::Sandbox;
 use crate::slot::Slot;
 use crate::supervise::Message;
-use crate::system::{Group, Inherited, Stream, double, numbers, pair, prepare, shut, signal_of, spawn};
+use crate::system::{
+    Group, Inherited, Stream, double, numbers, pair, prepare, shut, signal_of, spawn,
+};
 use crate::worker::{Exit, Worker};
 use crate::worker_log::WorkerLog;
 use crate::zygote::Zygote;
@@ -115,8 +117,8 @@ impl Start<'_> {
         if config.sandbox != Sandbox::Off {
             assets::compile(&program, config).await;
         }
-        let prepared = prepare(config, &program)
-            .map_err(|why| StartError::new(Reason::Config, why))?;
+        let prepared =
+            prepare(config, &program).map_err(|why| StartError::new(Reason::Config, why))?;
         let mut child = spawn(command, inherited, prepared)
             .await
             .map_err(|error| not_started(config, &error))?;

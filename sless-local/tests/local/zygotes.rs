@@ -239,11 +239,11 @@ async fn a_zygote_that_was_killed_costs_no_call() {
     machine.stop().await;
 }
 
-/// Also a measurement: `SLESS_TEST_ROUNDS` says of how many rounds, with ten wakes of each kind.
+/// Also a measurement: `SLESS_TEST_FORKS` says of how many rounds, with ten wakes of each kind.
 #[tokio::test]
 async fn a_wake_by_a_fork_is_quicker_than_a_start() {
     const FUNCTIONS: usize = 10;
-    let rounds = std::env::var("SLESS_TEST_ROUNDS").map_or(2, |rounds| {
+    let rounds = std::env::var("SLESS_TEST_FORKS").map_or(2, |rounds| {
         rounds.parse::<usize>().expect("a number of rounds")
     });
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));

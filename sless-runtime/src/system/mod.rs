@@ -25,7 +25,7 @@ pub(crate) use other::{
 };
 #[cfg(target_os = "linux")]
 pub(crate) use sandbox::{
-    Prepared, Separation, Watch, abilities, kill_left, prepare, prepare_command,
+    Prepared, Separation, Watch, abilities, kill_left, kill_strays, prepare, prepare_command,
 };
 #[cfg(unix)]
 pub(crate) use spawn::{confine, spawn};

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::frame::{self, Order};
 use crate::launch::drain;
-use crate::system::{Group, Inherited, Pidfd, Stop, Stream, give};
+use crate::system::{Group, Inherited, Pidfd, Stop, Stream, give, kill_strays};
 use crate::worker::Worker;
 
 /// How long a zygote may take over one order: a fork takes about a millisecond.
@@ -90,6 +90,7 @@ async fn tend(
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
     let group = Group::of(&child);
+    let mut copies = 0_usize;
     loop {
         let command = tokio::select! {
             command = commands.recv() => command,
@@ -102,8 +103,19 @@ async fn tend(
             }
             break;
         };
-        if obey(&mut control, &handle, command).await.is_err() {
+        let ends = matches!(command, Command::Reap { .. });
+        if obey(&mut control, &handle, command, &mut copies)
+            .await
+            .is_err()
+        {
             break;
+        }
+        if ends
+            && copies == 0
+            && let Some(group) = group
+        {
+            // What copies have started outside their groups, where it can be told from others.
+            kill_strays(group.number());
         }
     }
     // From here on nobody takes it for alive.
@@ -118,6 +130,7 @@ async fn obey(
     control: &mut Stream,
     handle: &mpsc::WeakUnboundedSender<Command>,
     command: Command,
+    copies: &mut usize,
 ) -> io::Result<()> {
     match command {
         Command::Fork { descriptors, reply } => {
@@ -132,13 +145,16 @@ async fn obey(
             let group = Group::numbered(process.unsigned_abs());
             let group = group.ok_or_else(|| io::Error::other("a process without a number"))?;
             let forked = match (Pidfd::open(group), handle.upgrade()) {
-                (Ok(pidfd), Some(forker)) => Ok(Forked {
-                    group,
-                    process,
-                    pidfd,
-                    forker: Forker(forker),
-                    reaping: Reaping::Not,
-                }),
+                (Ok(pidfd), Some(forker)) => {
+                    *copies += 1;
+                    Ok(Forked {
+                        group,
+                        process,
+                        pidfd,
+                        forker: Forker(forker),
+                        reaping: Reaping::Not,
+                    })
+                }
                 (pidfd, _) => {
                     group.stop(Stop::Kill);
                     reap(control, process).await?;
@@ -150,6 +166,7 @@ async fn obey(
         }
         Command::Reap { process, reply } => {
             let status = reap(control, process).await?;
+            *copies = copies.saturating_sub(1);
             let _ = reply.send(status);
         }
     }

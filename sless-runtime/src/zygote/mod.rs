@@ -45,7 +45,8 @@ use self::warm::Warm;
 /// [`Zygote::own_process`] says which of these it was. No state that only the handler knows of is seen: a
 /// value that is drawn at random or read from the clock during the import is the same in all workers.
 /// `random` and `numpy.random` are seeded anew in each; `os.urandom`, `secrets`, `uuid4` and `ssl` need no
-/// seed; generators that the handler made itself go on alike.
+/// seed; generators that the handler made itself go on alike. In the [`Sandbox`](crate::Sandbox) workers
+/// of one zygote share `/tmp` and `/dev/shm`, which last as long as it does, and see no `/proc/self`.
 #[derive(Debug, Default)]
 pub struct Zygote {
     place: Mutex<Place>,

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use sless_runtime::{
-    Body, CallContext, CallError, Host, HostConfig, Language, LogLine, LogSink, StartError,
+    Body, CallContext, CallError, Host, HostConfig, Language, LogLine, LogSink, StartError, Zygote,
 };
 use tempfile::TempDir;
 
@@ -18,6 +18,12 @@ pub(crate) use Language::{Node, Python};
 
 /// Longer than anything here should take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Set where all workers of all tests are to be forked, if they can be.
+const FORKED: &str = "SLESS_TEST_FORKED";
+
+/// What workers were forked from then.
+static ZYGOTES: Mutex<Vec<Weak<Zygote>>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Default)]
 pub(crate) struct Captured(Mutex<Vec<(Instant, LogLine)>>);
@@ -90,8 +96,14 @@ impl Function {
         self
     }
 
+    /// Where [`FORKED`] is set, from a zygote of its own.
     pub(crate) async fn try_start(&self) -> Result<Host, StartError> {
-        Host::start(self.config.clone(), self.logs.clone()).await
+        if std::env::var_os(FORKED).is_none() {
+            return Host::start(self.config.clone(), self.logs.clone()).await;
+        }
+        let zygote = Arc::new(Zygote::new());
+        ZYGOTES.lock().unwrap().push(Arc::downgrade(&zygote));
+        Host::start_from(zygote, self.config.clone(), self.logs.clone()).await
     }
 
     pub(crate) async fn start(&self) -> Host {
@@ -200,10 +212,13 @@ pub(crate) fn kill(pid: u32) {
     assert!(status.unwrap().success());
 }
 
-/// The processes whose environment names this instance.
+/// The processes whose environment names this instance, save those that all workers are forked from.
 pub(crate) fn processes_of(instance: &str) -> Vec<u32> {
     let mark = format!("SLESS_INSTANCE={instance}");
     let mut found = Vec::new();
+    let zygotes = ZYGOTES.lock().unwrap();
+    let zygotes = zygotes.iter().filter_map(|zygote| zygote.upgrade()?.pid());
+    let zygotes: Vec<u32> = zygotes.collect();
     for entry in Path::new("/proc").read_dir().unwrap().flatten() {
         let Some(pid) = entry
             .file_name()
@@ -217,7 +232,9 @@ pub(crate) fn processes_of(instance: &str) -> Vec<u32> {
             .split(|byte| *byte == 0)
             .any(|variable| variable == mark.as_bytes())
         {
-            found.push(pid);
+            if !zygotes.contains(&pid) {
+                found.push(pid);
+            }
         }
     }
     found

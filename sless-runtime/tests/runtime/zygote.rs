@@ -68,7 +68,8 @@ async fn copies_share_what_the_import_made() {
         .replace("decimal, json, logging, ssl, urllib.request", "json");
     for code in [code, &asynchronous] {
         let function = Function::new(Python, code);
-        let own = function.start().await;
+        let own = Host::start(function.config.clone(), function.logs.clone());
+        let own = own.await.unwrap();
         answers(&own, "100000").await;
         let zygote = Arc::new(Zygote::new());
         let mut hosts = Vec::new();
@@ -391,7 +392,7 @@ async fn a_confined_copy_is_forked_and_has_bounds_of_its_own() {
 
 #[tokio::test]
 async fn a_fork_is_quicker_than_a_start() {
-    let rounds = std::env::var("SLESS_TEST_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
+    let rounds = std::env::var("SLESS_TEST_FORKS").map_or(20, |rounds| rounds.parse().unwrap());
     let function = Function::new(Python, &format!("import json\n{ANSWERS}"));
     let zygote = Arc::new(Zygote::new());
     let (mut own, mut forked) = (Vec::new(), Vec::new());

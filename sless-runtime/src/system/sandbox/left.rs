@@ -47,6 +47,20 @@ pub(crate) fn kill_left(process: u32) {
     else {
         return;
     };
+    kill_all(&wanted, None);
+}
+
+/// Kills whatever is in the user namespace of a process that goes on, save that process.
+pub(crate) fn kill_strays(process: u32) {
+    let wanted = started()
+        .as_ref()
+        .and_then(|started| started.get(&process).cloned());
+    if let Some(wanted) = wanted {
+        kill_all(&wanted, i32::try_from(process).ok());
+    }
+}
+
+fn kill_all(wanted: &Path, spared: Option<i32>) {
     for _ in 0..ROUNDS {
         let Ok(entries) = fs::read_dir("/proc") else {
             return;
@@ -55,6 +69,7 @@ pub(crate) fn kill_left(process: u32) {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let number = name.to_str().and_then(|name| name.parse().ok());
+            let number = number.filter(|number| Some(*number) != spared);
             let Some(pid) = number.and_then(Pid::from_raw) else {
                 continue;
             };

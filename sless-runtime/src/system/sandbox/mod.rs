@@ -35,7 +35,7 @@ use crate::confine::ConfinedCommand;
 use crate::sandbox::{Abilities, Confinement, SIGNALS_ABI, Sandbox, SandboxReport};
 
 pub(crate) use self::copies::Separation;
-pub(crate) use self::left::kill_left;
+pub(crate) use self::left::{kill_left, kill_strays};
 
 /// What this machine was found to be able to.
 struct Machine {
