@@ -7,7 +7,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sless_core::{
-    Clock, Failure, JobId, JobRun, LogSource, Receipt, Result, RunPhase, RunStatus, Uid, reason,
+    Clock, Error, Failure, JobId, JobRun, LogSource, Receipt, Result, RunPhase, RunStatus, Uid,
+    reason,
 };
 use sless_runtime::{CallContext, JobOutcome};
 use tokio::sync::Semaphore;
@@ -118,7 +119,7 @@ impl Jobs {
 impl Inner {
     pub(super) async fn run_job(self: &Arc<Self>, run: &JobRun) -> Result<RunStatus> {
         let cancel = self.stop.child_token();
-        {
+        let pin = {
             let mut runs = self.jobs.runs();
             let of_job = runs.entry(run.job.uid.clone()).or_default();
             if let Some(found) = of_job.get(&run.run_id) {
@@ -128,6 +129,14 @@ impl Inner {
                 let failure = Failure::new(reason::INTERRUPTED, "nothing is left of the run");
                 return Ok(RunStatus::pending().finished(self.clock.now(), Err(failure)));
             }
+            // From here on, also while it waits for its turn: what it runs from must not go meanwhile. If it
+            // has gone already, another version serves, and the caller knows by now.
+            let digest = run.workload.artifact.digest;
+            let pin = self.artifacts.pin(digest);
+            if !self.artifacts.is_there(&digest) {
+                let message = "another version has taken the place of the one that was to run";
+                return Err(Error::unavailable(message).at(BACKEND));
+            }
             let status = RunStatus::pending();
             of_job.insert(
                 run.run_id,
@@ -136,12 +145,15 @@ impl Inner {
                     cancel: cancel.clone(),
                 },
             );
-        }
+            pin
+        };
         let (inner, run) = (self.clone(), run.clone());
         let status = RunStatus::pending();
-        self.jobs
-            .tasks
-            .spawn(async move { inner.run_once(&run, &cancel).await });
+        self.jobs.tasks.spawn(async move {
+            inner.run_once(&run, &cancel).await;
+            drop(pin);
+            inner.sweep_artifacts().await;
+        });
         Ok(status)
     }
 
@@ -187,7 +199,6 @@ impl Inner {
     }
 
     async fn execute(&self, run: &JobRun) -> Result<String, Failure> {
-        let _pin = self.artifacts.pin(run.workload.artifact.digest);
         let mut config = self.host_config(&run.workload).await?;
         config.timeout = run.timeout;
         let log = self.logs.writer(&sink::job_log(&run.job));

@@ -24,6 +24,15 @@ impl Inner {
         Ok(())
     }
 
+    /// Removes the artifacts that nobody uses any more: their builds may have been forgotten while something
+    /// still ran from them.
+    pub(super) async fn sweep_artifacts(&self) {
+        let artifacts = self.artifacts.clone();
+        if let Err(error) = crate::blocking(move || artifacts.sweep()).await {
+            tracing::warn!(error = %error.chain(), "an artifact was not removed yet");
+        }
+    }
+
     fn remembers(&self, uid: &Uid) -> bool {
         self.runners().contains_key(uid) || self.jobs.knows_uid(uid)
     }
