@@ -119,7 +119,10 @@ impl Clock for SystemClock {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct VirtualClock(Arc<Mutex<Hands>>);
+pub struct VirtualClock {
+    hands: Arc<Mutex<Hands>>,
+    turns: usize,
+}
 
 #[derive(Debug)]
 struct Hands {
@@ -133,7 +136,7 @@ struct Hands {
     watchers: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
 }
 
-/// How often woken tasks get a turn between two instants of a [`VirtualClock`].
+/// How often woken tasks get a turn between two instants of a [`VirtualClock`], where nothing is said.
 const TURNS: usize = 64;
 
 impl Default for VirtualClock {
@@ -146,13 +149,25 @@ impl Default for VirtualClock {
 impl VirtualClock {
     /// A clock that shows this time.
     pub fn at(wall: Timestamp) -> Self {
-        Self(Arc::new(Mutex::new(Hands {
+        let hands = Hands {
             elapsed: 0,
             wall,
             next_id: 0,
             sleepers: BTreeMap::new(),
             watchers: BTreeMap::new(),
-        })))
+        };
+        Self {
+            hands: Arc::new(Mutex::new(hands)),
+            turns: TURNS,
+        }
+    }
+
+    /// How often woken tasks get a turn between two instants, 64 where nothing is said. Fewer are
+    /// quicker, and what then is not done by the first instant is done at the next.
+    #[must_use]
+    pub const fn with_turns(mut self, turns: usize) -> Self {
+        self.turns = turns;
+        self
     }
 
     /// Lets this much time pass, firing on the way what comes due.
@@ -190,13 +205,13 @@ impl VirtualClock {
 
     /// Lets every task that can run do so.
     pub async fn settle(&self) {
-        for _ in 0..TURNS {
+        for _ in 0..self.turns {
             tokio::task::yield_now().await;
         }
     }
 
     fn hands(&self) -> std::sync::MutexGuard<'_, Hands> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,18 +6,19 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use async_trait::async_trait;
-use futures::StreamExt as _;
-use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
-
-use super::{BACKEND, lock};
+use super::{
+    BACKEND, lock,
+    tick::{Tick, Ticks},
+};
 use crate::{
     Catalog, Clock, DeleteOptions, Ensured, Error, ErrorKind, ListQuery, Name, Namespace, Page,
     Result, SystemClock, WatchEvent, WatchOptions, WatchStream,
     catalog::object_not_found,
     resource::{FunctionStatus, JobStatus, Object, ObjectKey, TriggerStatus, Uid, Version},
 };
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use serde::{Deserialize, Serialize};
 
 /// The limits of a [`MemoryCatalog`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +52,7 @@ pub struct MemoryCatalog {
     config: MemoryCatalogConfig,
     state: Arc<Mutex<State>>,
     /// Wakes watchers. It is not part of the state that they hold, so that they end with the catalog.
-    tick: watch::Sender<()>,
+    tick: Tick,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +78,7 @@ impl MemoryCatalog {
             clock,
             config,
             state: Arc::default(),
-            tick: watch::Sender::new(()),
+            tick: Tick::default(),
         }
     }
 
@@ -99,7 +100,7 @@ impl MemoryCatalog {
             (answer, state.position != before)
         };
         if moved {
-            self.tick.send_replace(());
+            self.tick.tell();
         }
         answer.map_err(|error| error.at(BACKEND))
     }
@@ -386,7 +387,7 @@ const BATCH: usize = 256;
 
 struct Watcher {
     state: Arc<Mutex<State>>,
-    tick: watch::Receiver<()>,
+    tick: Ticks,
     /// The last change that was taken.
     seen: u64,
     batch: VecDeque<WatchEvent>,
@@ -401,7 +402,7 @@ impl Watcher {
             if let Some(event) = self.batch.pop_front() {
                 return Some(Ok(event));
             }
-            self.tick.mark_unchanged();
+            self.tick.mark_seen();
             if let Err(error) = self.fill() {
                 self.ended = true;
                 return Some(Err(error));
@@ -413,10 +414,8 @@ impl Watcher {
                 self.caught_up = true;
                 return Some(Ok(WatchEvent::Bookmark(version(self.seen))));
             }
-            // An error says that the catalog is gone.
-            if self.tick.changed().await.is_err() {
-                self.ended = true;
-            }
+            // The catalog may be gone.
+            self.ended = !self.tick.next().await;
         }
         None
     }

@@ -29,6 +29,7 @@ mod storage;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod validator;
 
 pub use builder::{BuildPlan, MemoryBuilder, MemoryBuilderConfig};

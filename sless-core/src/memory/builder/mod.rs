@@ -201,6 +201,11 @@ impl MemoryBuilder {
         self.shared.begun.load(Ordering::Relaxed)
     }
 
+    /// The builds that something is kept for.
+    pub fn builds(&self) -> Vec<BuildId> {
+        lock(&self.shared.state).builds.keys().cloned().collect()
+    }
+
     /// Where a build is, without beginning it; `None` where there is none.
     pub fn status(&self, id: &BuildId) -> Option<BuildStatus> {
         lock(&self.shared.state)

@@ -96,7 +96,7 @@ impl Consumer {
         let mut tick = self.shared.store.subscribe(&name);
         let mut calls = FuturesUnordered::new();
         while !self.stop.is_cancelled() {
-            tick.mark_unchanged();
+            tick.mark_seen();
             let mut wait = None;
             while calls.len() < at_once {
                 match self.shared.store.take(&name) {
@@ -112,8 +112,8 @@ impl Consumer {
                 biased;
                 () = self.stop.cancelled() => {}
                 Some(()) = calls.next() => {}
-                // The store holds the sender, so that an error cannot come.
-                _ = tick.changed(), if !full => {}
+                // The store holds what tells, so that it is never over.
+                _ = tick.next(), if !full => {}
                 () = self.due(wait), if !full && wait.is_some() => {}
             }
         }

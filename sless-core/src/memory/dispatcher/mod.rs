@@ -128,6 +128,12 @@ impl MemoryDispatcher {
         }
     }
 
+    /// The triggers that something is kept for: those that are subscribed, and those whose consumer
+    /// has not ended yet.
+    pub fn subscribed(&self) -> Vec<TriggerId> {
+        lock(&self.live).keys().cloned().collect()
+    }
+
     /// Stops taking messages and ends once what is in flight is finished.
     pub async fn shutdown(&self) {
         let ending: Vec<_> = {

@@ -7,9 +7,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
-
-use super::{super::lock, MemoryDispatcherConfig};
+use super::{
+    super::{
+        lock,
+        tick::{Tick, Ticks},
+    },
+    MemoryDispatcherConfig,
+};
 use crate::{
     Clock, DeadLetter, DeadLetterPage, DeadLetterQuery, DeadLetterSelection, Error, Message,
     Namespace, Result, resource::TriggerId,
@@ -40,7 +44,7 @@ struct Queue {
     delayed: BTreeMap<(Duration, u64), Item>,
     /// Messages that a consumer has.
     held: usize,
-    tick: watch::Sender<()>,
+    tick: Tick,
 }
 
 #[derive(Clone)]
@@ -113,12 +117,12 @@ impl Store {
                 attempt: 1,
             },
         );
-        queue.tick.send_replace(());
+        queue.tick.tell();
         Ok(())
     }
 
     /// Tells of new messages in a queue, which is made if it is not there.
-    pub(super) fn subscribe(&self, name: &QueueName) -> watch::Receiver<()> {
+    pub(super) fn subscribe(&self, name: &QueueName) -> Ticks {
         lock(&self.state)
             .queues
             .entry(name.clone())
@@ -210,7 +214,7 @@ impl Store {
                     attempt: 1,
                 },
             );
-            queue.tick.send_replace(());
+            queue.tick.tell();
         }
         count
     }
@@ -343,7 +347,7 @@ impl Held {
         work(&mut state, &self.name, (self.number, item));
         if let Some(queue) = state.queues.get_mut(&self.name) {
             queue.held -= 1;
-            queue.tick.send_replace(());
+            queue.tick.tell();
         }
     }
 }

@@ -146,6 +146,16 @@ impl MemoryScheduler {
             .insert(name.into(), Arc::new(handler));
     }
 
+    /// The functions that something is kept for.
+    pub fn functions(&self) -> Vec<FunctionId> {
+        lock(&self.shared.functions).keys().cloned().collect()
+    }
+
+    /// The jobs that something is kept for: whatever of them has run, or waits.
+    pub fn jobs(&self) -> Vec<JobId> {
+        lock(&self.shared.jobs).keys().cloned().collect()
+    }
+
     /// What is left after a crash of the whole process: the handlers, the namespaces, and what is
     /// known of runs of jobs, of which those that were under way have failed with reason
     /// `interrupted`. Everything that runs is cut off here; no workload is applied.

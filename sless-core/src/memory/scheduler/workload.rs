@@ -163,7 +163,10 @@ impl Entry {
         {
             let before = applied.workload.replicas;
             applied.workload = workload.clone();
-            let settled = applied.phase != WorkloadPhase::Failed;
+            // What failed without a handler is begun anew only where there is one now: a hint of a
+            // change that is none would be followed by another look, without end.
+            let settled =
+                applied.phase != WorkloadPhase::Failed || shared.handler(workload).is_none();
             if settled && (before == workload.replicas || before > 0 && workload.replicas > 0) {
                 let serving = self
                     .serving
