@@ -1,5 +1,7 @@
 //! What a cron trigger remembers: which times were dealt with, and how.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -75,8 +77,21 @@ impl Ledger {
     /// and never while one of its runs can still be going on.
     #[must_use]
     pub fn recover(&self) -> Self {
+        self.recover_but(&BTreeSet::new())
+    }
+
+    /// After it is found that nobody runs what is under way, save for `going_on`: the rest is
+    /// interrupted. Who has read the stored ledger calls this each time before [`decide`](super::decide),
+    /// with the runs that it knows to go on: a claim can have been stored although the answer was lost.
+    #[must_use]
+    pub fn recover_but(&self, going_on: &BTreeSet<Timestamp>) -> Self {
         let mut next = self.clone();
-        next.interrupted.append(&mut next.running);
+        let (running, lost): (Vec<_>, Vec<_>) = next
+            .running
+            .into_iter()
+            .partition(|at| going_on.contains(at));
+        next.running = running;
+        next.interrupted.extend(lost);
         next.interrupted.sort_unstable();
         next.interrupted.dedup();
         next

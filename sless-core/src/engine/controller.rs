@@ -54,6 +54,7 @@ impl Engine {
         }
         if self.options.roles.operator {
             self.spawn(|engine| Box::pin(async move { engine.keep_time().await }));
+            self.spawn(|engine| Box::pin(async move { engine.sweep().await }));
         }
     }
 
@@ -63,8 +64,10 @@ impl Engine {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             tokio::select! {
-                () = work => {}
+                // Once it is to end, a loop begins nothing more.
+                biased;
                 () = stop.cancelled() => {}
+                () = work => {}
             }
         });
     }
@@ -112,6 +115,7 @@ impl Engine {
                 Taken::Key(key) => return key,
                 Taken::Nothing => self.queue.changed().await,
                 Taken::NotBefore(at) => tokio::select! {
+                    biased;
                     () = self.queue.changed() => {}
                     () = self.backends.clock.sleep(at.saturating_sub(now)) => {}
                 },

@@ -1,7 +1,7 @@
 //! Calls by the clock: when to look at a trigger next, and the runs under way.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,10 +27,10 @@ pub(super) struct Timetable {
 struct State {
     order: BTreeSet<(Timestamp, ObjectKey)>,
     due: HashMap<ObjectKey, Timestamp>,
-    /// Triggers whose ledger was taken over from an earlier process.
-    taken_over: HashSet<Uid>,
+    /// The due times whose runs go on in this process.
+    going_on: HashMap<Uid, BTreeSet<Timestamp>>,
     /// Runs that have ended, and whose end is not in the ledger yet.
-    ended: HashMap<ObjectKey, Vec<(Timestamp, RunEnd)>>,
+    ended: BTreeMap<ObjectKey, Vec<(Timestamp, RunEnd)>>,
 }
 
 impl Timetable {
@@ -55,24 +55,29 @@ impl Timetable {
         let mut state = self.state();
         state.ended.remove(key);
         if let Some(uid) = uid {
-            state.taken_over.remove(uid);
+            state.going_on.remove(uid);
         }
     }
 
-    /// Forgets what is due and what was taken over; the runs that go on here are still written down.
+    /// Forgets what is due; the runs that go on here are still written down.
     pub(super) fn clear(&self) {
         {
             let mut state = self.state();
             state.order.clear();
             state.due.clear();
-            state.taken_over.clear();
         }
         self.changed.notify_one();
     }
 
-    /// Whether a trigger is seen for the first time in this process; takes note of it.
-    pub(super) fn takes_over(&self, uid: &Uid) -> bool {
-        self.state().taken_over.insert(uid.clone())
+    /// The due times of a trigger whose runs go on in this process. A stored run that is none of them
+    /// is of a process that is gone, or was claimed by a write whose answer was lost: nobody runs it.
+    pub(super) fn going_on(&self, uid: &Uid) -> BTreeSet<Timestamp> {
+        self.state().going_on.get(uid).cloned().unwrap_or_default()
+    }
+
+    fn begin(&self, uid: &Uid, at: Timestamp) {
+        let mut state = self.state();
+        state.going_on.entry(uid.clone()).or_default().insert(at);
     }
 
     /// The runs whose end is not in the ledger yet.
@@ -96,12 +101,16 @@ impl Timetable {
         self.state().ended.keys().cloned().collect()
     }
 
-    fn end(&self, key: &ObjectKey, at: Timestamp, end: RunEnd) {
-        self.state()
-            .ended
-            .entry(key.clone())
-            .or_default()
-            .push((at, end));
+    fn end(&self, key: &ObjectKey, uid: &Uid, at: Timestamp, end: RunEnd) {
+        let mut state = self.state();
+        if let Some(going_on) = state.going_on.get_mut(uid) {
+            going_on.remove(&at);
+            if going_on.is_empty() {
+                state.going_on.remove(uid);
+            }
+        }
+        let ended = state.ended.entry(key.clone()).or_default();
+        ended.push((at, end));
     }
 
     fn next(&self) -> Option<Timestamp> {
@@ -136,6 +145,7 @@ impl Engine {
             match self.timetable.next() {
                 None => self.timetable.changed.notified().await,
                 Some(at) => tokio::select! {
+                    biased;
                     () = self.timetable.changed.notified() => {}
                     () = clock.wake_at(at) => {}
                 },
@@ -159,7 +169,8 @@ impl Engine {
         )
         .from_origin(Origin::Cron, Some(metadata.name.clone()))
         .with_request_id(request_id);
-        let (engine, key) = (self.clone(), trigger.key());
+        let (engine, key, uid) = (self.clone(), trigger.key(), metadata.uid.clone());
+        self.timetable.begin(&uid, at);
         self.tasks.spawn(async move {
             let end = match engine.call_to_the_end(call).await {
                 Ok(status) if status.is_success() => RunEnd::Succeeded,
@@ -170,7 +181,7 @@ impl Engine {
                 }
             };
             points::CRON_CALLED.pass();
-            engine.timetable.end(&key, at, end);
+            engine.timetable.end(&key, &uid, at, end);
             engine.wake(key);
         });
     }

@@ -35,7 +35,7 @@ impl EventSink for FunctionSink {
             return Disposition::Release;
         }
         let attempt = delivery.attempt;
-        let request_id = format!("{}-{attempt}", delivery_name(&delivery));
+        let request_id = format!("{}-{attempt}", engine.name_of(&delivery));
         let request = match request(&self.trigger, delivery) {
             Ok(request) => request,
             Err(error) => {
@@ -63,6 +63,16 @@ impl EventSink for FunctionSink {
 }
 
 impl Engine {
+    /// What names the calls of a message: its own id, where that can stand in a log.
+    fn name_of(&self, delivery: &Delivery) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let id = &delivery.message.id;
+        if !id.is_empty() && id.len() <= 64 && id.chars().all(plain) {
+            return id.clone();
+        }
+        self.new_name().as_str().to_owned()
+    }
+
     /// Calls a function and reads its answer to the end, at most `event_answer_bytes` of it.
     pub(super) async fn call_to_the_end(&self, call: Call) -> Result<http::StatusCode> {
         let response = self.call(call).await?;
@@ -97,15 +107,6 @@ pub fn dispose(options: &DeliveryOptions, attempt: u32, reason: String) -> Dispo
         after: super::backoff(min, max, attempt),
         reason,
     }
-}
-
-fn delivery_name(delivery: &Delivery) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let id = &delivery.message.id;
-    if !id.is_empty() && id.len() <= 64 && id.chars().all(plain) {
-        return id.clone();
-    }
-    crate::Uid::random().as_str().to_owned()
 }
 
 /// A message as the request that its function sees: `POST /` with the message's body and media type;

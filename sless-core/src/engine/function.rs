@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{Engine, annotation, points};
 use crate::{
     Artifact, BuildId, BuildRequest, BuildStatus, Builder, CatalogExt as _, ContextRef, Digest,
-    Error, Failure, Function, FunctionId, FunctionPhase, Metadata, Name, Namespace, Object,
-    Receipt, Result, StorageKey, Workload, WorkloadPhase, WorkloadStatus, reason,
+    Error, Failure, Function, FunctionId, FunctionPhase, Metadata, Object, Receipt, Result,
+    StorageKey, Workload, WorkloadPhase, WorkloadStatus, reason,
     resource::{Condition, FunctionStatus, ObjectKey, Resource as _},
     source::{Dependencies, context},
 };
@@ -128,8 +128,16 @@ impl Engine {
                 Condition::set(&mut status.conditions, BUILT, Some(true), "", "", now);
                 artifact
             }
-            BuildStatus::Queued => return Ok(building(status, "waits for its turn", now)),
-            BuildStatus::Running { step } => return Ok(building(status, &step, now)),
+            BuildStatus::Queued => {
+                let next = building(status, "waits for its turn", now);
+                self.look_at_what_serves(&id.function, status).await?;
+                return Ok(next);
+            }
+            BuildStatus::Running { step } => {
+                let next = building(status, &step, now);
+                self.look_at_what_serves(&id.function, status).await?;
+                return Ok(next);
+            }
             BuildStatus::Failed { failure, transient } => {
                 let text = failure.text();
                 settle(status, FunctionPhase::Failed, &failure.reason, &text);
@@ -144,6 +152,7 @@ impl Engine {
                         now,
                     );
                 }
+                self.look_at_what_serves(&id.function, status).await?;
                 if transient {
                     return Err(Error::unavailable(failure.message).with_reason(failure.reason));
                 }
@@ -156,6 +165,7 @@ impl Engine {
             settle(status, FunctionPhase::Failed, word, message);
             let set = &mut status.conditions;
             Condition::set(set, READY, Some(false), word, message, now);
+            self.look_at_what_serves(&id.function, status).await?;
             return Ok(None);
         }
         let mut workload = workload(function, artifact, status)?;
@@ -179,13 +189,35 @@ impl Engine {
         let next = observe(status, &seen, stop, now);
         let serves =
             seen.phase == WorkloadPhase::Ready && seen.serving == Some(workload.revision());
-        // Before the status is written, so that it is done again after a crash in between.
-        let takes_over =
-            function.status.serving != seen.serving || self.untidy.contains(&id.function);
-        if serves && takes_over && !self.tidy(function, &id).await {
+        // Before the status is written, so that it is done again after a crash in between. Also where
+        // the version before serves again: what was begun of another one meanwhile goes.
+        let before = &function.status;
+        let comes_up = before.serving != seen.serving
+            || before.phase != FunctionPhase::Ready
+            || before.observed_generation != function.metadata.generation;
+        if serves
+            && (comes_up || self.untidy.contains(&id.function))
+            && !self.tidy(function, &id).await
+        {
             return Ok(Some(LOOK_AGAIN));
         }
         Ok(next)
+    }
+
+    /// Writes down what serves while the wanted version cannot: an earlier one, as far as the scheduler
+    /// still has it.
+    async fn look_at_what_serves(
+        &self,
+        function: &FunctionId,
+        status: &mut FunctionStatus,
+    ) -> Result<()> {
+        // Where nothing was ever built, nothing was applied.
+        if status.artifact.is_none() {
+            return Ok(());
+        }
+        let seen = self.backends.scheduler.status(function).await?;
+        (status.ready_replicas, status.serving) = (seen.ready_replicas, seen.serving);
+        Ok(())
     }
 
     /// What names the build of this code for this function.
@@ -217,12 +249,7 @@ impl Engine {
         };
         let installs = match self.installs(function, &context).await {
             Ok(installs) => installs,
-            Err(failure) => {
-                return Ok(BuildStatus::Failed {
-                    failure,
-                    transient: false,
-                });
-            }
+            Err((failure, transient)) => return Ok(BuildStatus::Failed { failure, transient }),
         };
         let Some(builder) = self.builder_for(installs) else {
             let message = "the source asks for dependencies, and no builder here installs any";
@@ -248,8 +275,13 @@ impl Engine {
         builders.find(|builder| !installs || builder.capabilities().installs)
     }
 
-    /// Whether the source asks for dependencies: as noted at its upload, or as the context says.
-    async fn installs(&self, function: &Function, context: &ContextRef) -> Result<bool, Failure> {
+    /// Whether the source asks for dependencies: as noted at its upload, or as the context says. A
+    /// failure comes with whether it may pass.
+    async fn installs(
+        &self,
+        function: &Function,
+        context: &ContextRef,
+    ) -> Result<bool, (Failure, bool)> {
         let runtime = function.spec.runtime;
         let noted = function.metadata.annotations.get(annotation::INSTALLS);
         if let Some(noted) = noted.and_then(|noted| annotation::read_installs(noted, runtime)) {
@@ -260,13 +292,21 @@ impl Engine {
                 "the stored build context cannot be read: {}",
                 error.message()
             );
-            Failure::new(reason::CONTEXT_UNREADABLE, message)
+            let transient = error.retry() != crate::Retry::Never;
+            let word = if transient {
+                reason::BACKEND_UNAVAILABLE
+            } else {
+                reason::CONTEXT_UNREADABLE
+            };
+            (Failure::new(word, message), transient)
         };
         let limits = self.options.source_limits.clone();
-        let file = super::upload::spool(context.open().await.map_err(unreadable)?, u64::MAX)
+        let threads = self.threads();
+        let stored = context.open().await.map_err(unreadable)?;
+        let file = super::upload::spool(threads, stored, u64::MAX)
             .await
             .map_err(unreadable)?;
-        let found = super::blocking(move || {
+        let found = super::blocking(threads, move || {
             let context = context::read(file, &limits)?;
             Ok(!Dependencies::detect(runtime, &context.tree)?.is_none())
         });
@@ -352,45 +392,6 @@ impl Engine {
         self.receipts.close(&id.uid);
         self.wake_dependents(&key);
         Ok(None)
-    }
-
-    /// Removes the stored sources and contexts of a function, except the newest `kept` and the one in
-    /// use.
-    async fn drop_sources(
-        &self,
-        namespace: &Namespace,
-        name: &Name,
-        kept: usize,
-        in_use: Option<&str>,
-    ) -> Result<Receipt> {
-        use futures::TryStreamExt as _;
-
-        let storage = &self.backends.storage;
-        let mut receipt = Receipt::default();
-        for (folder, kind) in [
-            ("contexts", "stored_context"),
-            ("functions", "stored_source"),
-        ] {
-            let listed = storage.list(&format!("{folder}/{namespace}/{name}/"));
-            let mut keys: Vec<StorageKey> =
-                listed.map_ok(|object| object.key).try_collect().await?;
-            // Keys end in the time of the upload, so the newest sort last.
-            keys.sort();
-            keys.truncate(keys.len().saturating_sub(kept));
-            for key in keys {
-                let context = StorageKey::new(in_use.unwrap_or("none"))?;
-                if key == context
-                    || context
-                        .source_of_context()
-                        .is_ok_and(|source| source == key)
-                {
-                    continue;
-                }
-                storage.delete(&key).await?;
-                receipt.add(kind, key.as_str(), "storage");
-            }
-        }
-        Ok(receipt)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Body, CallContext, CatalogExt as _, Error, ErrorKind, Function, FunctionId, FunctionPhase,
-    LogTail, Name, Namespace, Origin, Result, Retry, Uid, clock, reason,
+    LogTail, Name, Namespace, Origin, Result, Retry, clock, reason,
 };
 
 /// One call of a function.
@@ -84,7 +84,7 @@ impl Engine {
     pub(super) async fn call(&self, call: Call) -> Result<http::Response<Body>> {
         let request_id = call
             .request_id
-            .unwrap_or_else(|| Uid::random().as_str().into());
+            .unwrap_or_else(|| self.new_name().as_str().into());
         let (request, request_size) = self.recorder.measure(call.request);
         let entry = Entry {
             request_id: request_id.clone(),

@@ -28,10 +28,11 @@ mod record;
 mod routes;
 mod sless;
 mod subscription;
+mod sweep;
 mod trigger;
 mod upload;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -57,7 +58,7 @@ use self::{
     routes::Routes,
     subscription::Subscriptions,
 };
-use crate::{Error, Object, Result, TriggerType};
+use crate::{Error, Object, Result, TriggerType, Uid};
 
 /// What all parts of a running engine share.
 #[derive(Debug)]
@@ -76,6 +77,8 @@ struct Engine {
     uploads: Semaphore,
     /// Whether the catalog has been read and is being followed.
     follows: watch::Sender<bool>,
+    /// Where names come from that else are chance.
+    simulation: Option<Mutex<fastrand::Rng>>,
     /// Ends every loop.
     stop: CancellationToken,
     /// Loops, reconciles, and calls by cron and by messages.
@@ -103,6 +106,9 @@ impl Engine {
             recorder,
             uploads: Semaphore::new(options.uploads_at_once.max(1)),
             follows: watch::Sender::new(false),
+            simulation: options
+                .simulation
+                .map(|seed| Mutex::new(fastrand::Rng::with_seed(seed))),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             calls: TaskTracker::new(),
@@ -125,12 +131,49 @@ impl Engine {
             _ => self.leads(Post::Operator),
         }
     }
+
+    /// A name that nobody has yet.
+    fn new_name(&self) -> Uid {
+        match &self.simulation {
+            None => Uid::random(),
+            Some(random) => {
+                let bytes = random
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .u128(..);
+                let uuid = uuid::Builder::from_random_bytes(bytes.to_be_bytes()).into_uuid();
+                Uid::new(uuid.to_string())
+            }
+        }
+    }
+
+    /// Where work that blocks is done.
+    fn threads(&self) -> Threads {
+        if self.simulation.is_some() {
+            Threads::None
+        } else {
+            Threads::Own
+        }
+    }
 }
 
-/// Runs work that blocks on a thread where it may.
+/// Where work that blocks is done.
+#[derive(Clone, Copy, Debug)]
+enum Threads {
+    /// On threads where it may.
+    Own,
+    /// In the task that waits for it.
+    None,
+}
+
+/// Runs work that blocks.
 async fn blocking<T: Send + 'static>(
+    threads: Threads,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
+    if matches!(threads, Threads::None) {
+        return work();
+    }
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(panicked) => {

@@ -38,6 +38,9 @@ pub struct Options {
     pub backoff_max: Duration,
     /// How often everything is looked at again, whatever was hinted.
     pub resync: Duration,
+    /// How often stored sources are looked for whose function is gone, and how old those are that are
+    /// removed.
+    pub sweep: Duration,
     /// How long a deletion waits for its receipt.
     pub delete_wait: Duration,
     /// How long [`Sless::shutdown`](super::Sless::shutdown) waits for calls and reconciles.
@@ -57,6 +60,10 @@ pub struct Options {
     pub event_answer_bytes: usize,
     /// What is told of every call, for metrics.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Where set, what this engine does can be repeated: names that else are chance follow from this
+    /// number, and work that blocks is done in the task that waits for it, not on a thread of its own.
+    /// For simulations, on one thread and a [`VirtualClock`](crate::VirtualClock).
+    pub simulation: Option<u64>,
 }
 
 impl Default for Options {
@@ -78,6 +85,7 @@ impl Default for Options {
             backoff_min: Duration::from_millis(200),
             backoff_max: Duration::from_secs(60),
             resync: Duration::from_secs(600),
+            sweep: Duration::from_secs(6 * 3600),
             delete_wait: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             record_queue: 10_000,
@@ -87,6 +95,7 @@ impl Default for Options {
             routes: 100_000,
             event_answer_bytes: 1024 * 1024,
             observer: None,
+            simulation: None,
         }
     }
 }

@@ -144,6 +144,7 @@ impl RecordQueue {
         };
         // Apart, so that no record waits while old ones go.
         tokio::select! {
+            biased;
             () = writer.write(queue) => {}
             () = writer.retain() => {}
         }
@@ -176,6 +177,7 @@ impl Writer<'_> {
             }
             if batch.len() < most {
                 tokio::select! {
+                    biased;
                     () = self.recorder.clock.sleep(self.options.record_delay) => {}
                     () = self.stop.cancelled() => queue.close(),
                 }

@@ -324,9 +324,10 @@ impl Sless {
             .storage
             .get(&key, &GetOptions::default())
             .await?;
-        let file = super::upload::spool(stored.body, u64::MAX).await?;
+        let threads = self.0.threads();
+        let file = super::upload::spool(threads, stored.body, u64::MAX).await?;
         let limits = self.0.options.source_limits.clone();
-        super::blocking(move || Ok(context::read(file, &limits)?.tree)).await
+        super::blocking(threads, move || Ok(context::read(file, &limits)?.tree)).await
     }
 
     /// The zip of a function, as it was uploaded last.

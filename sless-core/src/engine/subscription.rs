@@ -1,7 +1,7 @@
 //! The reconciler of event triggers: the queue that this process consumes, and what came of it.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// The triggers whose queues this process consumes.
 #[derive(Debug, Default)]
-pub(super) struct Subscriptions(Mutex<HashMap<ObjectKey, Consumed>>);
+pub(super) struct Subscriptions(Mutex<BTreeMap<ObjectKey, Consumed>>);
 
 #[derive(Clone, Debug)]
 struct Consumed {
@@ -72,7 +72,7 @@ impl Subscriptions {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Consumed>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Consumed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -164,12 +164,10 @@ impl Engine {
         let now = self.backends.clock.now();
         let before = &trigger.status;
         let mut ledger = before.ledger.clone().unwrap_or_default();
-        if self.timetable.takes_over(&trigger.metadata.uid) {
-            ledger = ledger.recover();
-        }
         for (at, end) in ended {
             ledger = ledger.finish(*at, *end);
         }
+        ledger = ledger.recover_but(&self.timetable.going_on(&trigger.metadata.uid));
         let first_time = before.observed_generation == 0;
         let changed = before.observed_generation != trigger.metadata.generation;
         if active && !first_time && (changed || !before.active) {

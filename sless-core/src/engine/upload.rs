@@ -2,14 +2,13 @@
 
 use std::{
     fs::File,
-    io::{Seek as _, Write as _},
+    io::{Read as _, Seek as _, Write as _},
 };
 
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
-use tokio_util::io::ReaderStream;
 
-use super::{Engine, annotation, points};
+use super::{Engine, Threads, annotation, points};
 use crate::{
     ByteStream, CatalogExt as _, Digest, Error, ErrorKind, Function, FunctionPhase, Name,
     Namespace, PutOptions, Result, StorageKey, ValidationAction, ValidationFailure, Verdict, clock,
@@ -53,8 +52,9 @@ impl Engine {
 
         let function: Function = self.backends.catalog.read(namespace, name).await?;
         let limits = self.options.source_limits.clone();
-        let zip = spool(zip, limits.zip_bytes).await?;
-        let (zip, tree) = super::blocking(move || {
+        let threads = self.threads();
+        let zip = spool(threads, zip, limits.zip_bytes).await?;
+        let (zip, tree) = super::blocking(threads, move || {
             let tree = SourceArchive::open(&zip, &limits)?;
             // Reading has moved the position from which the zip is stored.
             (&zip).rewind().map_err(spool_failed)?;
@@ -86,7 +86,7 @@ impl Engine {
             .options
             .runtimes
             .info(function.spec.runtime, function.spec.entrypoint.clone())?;
-        let (tree, info, context) = super::blocking(move || {
+        let (tree, info, context) = super::blocking(threads, move || {
             let mut file = tempfile::tempfile().map_err(spool_failed)?;
             let info = context::write(&tree, &runtime, &mut file)?;
             file.rewind().map_err(spool_failed)?;
@@ -189,7 +189,7 @@ impl Engine {
         context: File,
     ) -> Result<StorageKey> {
         let now = self.backends.clock.now();
-        let random = crate::Uid::random();
+        let random = self.new_name();
         // The time first, so that keys sort by age; the rest keeps two uploads of one moment apart.
         let suffix = &random.as_str()[..8];
         let stamp = format!("{}-{suffix}", now.strftime("%Y%m%dT%H%M%S%3fZ"));
@@ -202,7 +202,7 @@ impl Engine {
             let options = PutOptions::default().with_content_type(media_type);
             self.backends
                 .storage
-                .put(key, read_file(file), &options)
+                .put(key, read_file(self.threads(), file), &options)
                 .await?;
         }
         Ok(context_key)
@@ -249,19 +249,33 @@ impl Engine {
                 Ok(())
             })
             .await;
-        if changed.is_err() {
-            // Nobody names what was stored: it goes. What cannot be removed goes with the next
-            // version's tidying up.
-            for key in [Ok(key.clone()), key.source_of_context()]
-                .into_iter()
-                .flatten()
-            {
-                if let Err(error) = self.backends.storage.delete(&key).await {
-                    tracing::warn!(%key, error = %error.chain(), "a refused upload was left in storage");
-                }
+        let Err(error) = changed else {
+            return Ok(());
+        };
+        if !is_refusal(&error) {
+            // It may have been written all the same, and only the answer was lost.
+            let found = self
+                .backends
+                .catalog
+                .find(&metadata.namespace, &metadata.name)
+                .await;
+            return match found {
+                Ok(Some(now)) if names(&now, uid, key) => Ok(()),
+                // What is not known to be nobody's stays. It goes with the next version's tidying up,
+                // or when sources are looked for whose function is gone.
+                _ => Err(error),
+            };
+        }
+        // Nobody names what was stored: it goes.
+        for key in [Ok(key.clone()), key.source_of_context()]
+            .into_iter()
+            .flatten()
+        {
+            if let Err(error) = self.backends.storage.delete(&key).await {
+                tracing::warn!(%key, error = %error.chain(), "a refused upload was left in storage");
             }
         }
-        changed.map(drop)
+        Err(error)
     }
 
     /// Keeps a verdict with the function.
@@ -295,6 +309,24 @@ impl Engine {
     }
 }
 
+/// Whether an error of a write says that nothing was written.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Invalid
+            | ErrorKind::Unauthenticated
+            | ErrorKind::PermissionDenied
+            | ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::Conflict
+            | ErrorKind::LimitExceeded
+    )
+}
+
+fn names(function: &Function, uid: &crate::Uid, key: &StorageKey) -> bool {
+    function.metadata.uid == *uid && function.spec.s3_key.as_deref() == Some(key.as_str())
+}
+
 /// The context of what the function has already, unless that failed and is to be tried again.
 fn already_there(function: &Function, digest: Digest) -> Option<String> {
     let s3_key = function.spec.s3_key.clone()?;
@@ -304,8 +336,8 @@ fn already_there(function: &Function, digest: Digest) -> Option<String> {
 
 /// Writes a stream into an unnamed temporary file, at most `limit` bytes of it, and goes to its
 /// beginning.
-pub(super) async fn spool(mut stream: ByteStream, limit: u64) -> Result<File> {
-    let mut file = super::blocking(|| tempfile::tempfile().map_err(spool_failed)).await?;
+pub(super) async fn spool(threads: Threads, mut stream: ByteStream, limit: u64) -> Result<File> {
+    let mut file = super::blocking(threads, || tempfile::tempfile().map_err(spool_failed)).await?;
     let mut size = 0;
     while let Some(chunk) = stream.next().await {
         let chunk = chunk?;
@@ -313,24 +345,38 @@ pub(super) async fn spool(mut stream: ByteStream, limit: u64) -> Result<File> {
         if size > limit {
             return Err(Error::limit("zip_bytes", limit, "bytes"));
         }
-        file = super::blocking(move || {
+        file = super::blocking(threads, move || {
             file.write_all(&chunk).map_err(spool_failed)?;
             Ok(file)
         })
         .await?;
     }
-    super::blocking(move || {
+    super::blocking(threads, move || {
         file.rewind().map_err(spool_failed)?;
         Ok(file)
     })
     .await
 }
 
-fn read_file(file: File) -> ByteStream {
-    let file = tokio::fs::File::from_std(file);
-    ReaderStream::with_capacity(file, 64 * 1024)
-        .map(|chunk| chunk.map_err(spool_failed))
-        .boxed()
+/// The bytes that a file is read by.
+const CHUNK: usize = 64 * 1024;
+
+fn read_file(threads: Threads, file: File) -> ByteStream {
+    let chunks = futures::stream::unfold(Some(file), move |file| async move {
+        let mut file = file?;
+        let read = super::blocking(threads, move || {
+            let mut chunk = vec![0; CHUNK];
+            let size = file.read(&mut chunk).map_err(spool_failed)?;
+            chunk.truncate(size);
+            Ok((chunk, file))
+        });
+        match read.await {
+            Ok((chunk, _)) if chunk.is_empty() => None,
+            Ok((chunk, file)) => Some((Ok(chunk.into()), Some(file))),
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    chunks.boxed()
 }
 
 fn spool_failed(cause: std::io::Error) -> Error {
