@@ -5,5 +5,7 @@
 mod cron_vectors;
 #[path = "core/engine/mod.rs"]
 mod engine;
+#[path = "core/simulation/mod.rs"]
+mod simulation;
 #[path = "core/source/mod.rs"]
 mod source;
