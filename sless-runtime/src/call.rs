@@ -415,13 +415,9 @@ impl Exchange {
         }
     }
 
-    /// The time is over in the middle of a streamed answer. A worker that has something to say is not
-    /// to blame: whoever reads is too slow, or the answer is endless. It is told to let go.
+    /// The time is over in the middle of a streamed answer. Whoever reads may be too slow, or the answer
+    /// endless, so the worker is told to let go, and replaced only if it does not.
     pub(crate) fn time_is_over(&mut self) -> CallError {
-        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
-        if self.poll_data(&mut nobody).is_pending() {
-            return self.out_of_time();
-        }
         self.tell_log(true);
         self.lease.may_let_go();
         CallError::Timeout { after: self.time }

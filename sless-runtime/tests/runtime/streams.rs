@@ -246,7 +246,8 @@ async fn the_deadline_comes_however_fast_an_answer_is_read() {
     let node = "exports.handle = (event) => event === 'pid' ? process.pid : (async function* () { \
                 for (;;) yield Buffer.alloc(100000); })();";
     for (language, code) in [(Python, python), (Node, node)] {
-        let host = Function::new(language, code).start().await;
+        let function = Function::new(language, code);
+        let host = function.start().await;
         let pid = call(&host, post("text/plain", "pid")).await.unwrap();
         for reads in [false, true] {
             let context = CallContext::new("much").with_timeout(Duration::from_millis(500));
