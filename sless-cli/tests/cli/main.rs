@@ -5,6 +5,7 @@
 mod access;
 mod deploy;
 mod examples;
+mod flow;
 mod init;
 mod interrupt;
 mod invoke;

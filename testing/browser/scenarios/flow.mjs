@@ -1,5 +1,4 @@
-// What somebody does with a function in the console from signing in to its end: the same on one machine and
-// in a cluster.
+// What somebody does with a function in the console from signing in to its end.
 import { clean, drop, equal, holds, until, zipOf } from "./world.mjs";
 
 const handler = `def handle(event):
