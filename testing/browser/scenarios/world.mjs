@@ -21,8 +21,6 @@ export const { chromium } = require("playwright-core");
 export const axeSource = () => readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 export const state = needed("SLESS_TEST_BROWSER_STATE");
 const binary = needed("SLESS_TEST_SERVER");
-/** Another place for functions than this machine: its settings, and whose namespace it looks after. */
-const elsewhere = JSON.parse(process.env.SLESS_TEST_WORLD ?? "null") ?? { settings: {}, subject: "alice" };
 
 export class World {
   /** `settings` is of the environment, or a function of the port. `bare` leaves the API alone. */
@@ -51,7 +49,6 @@ export class World {
       .filter(([name]) => !name.startsWith("SLESS_") && !["EXTERNAL_URL", "DATABASE_URL"].includes(name));
     return {
       ...Object.fromEntries(inherited),
-      ...elsewhere.settings,
       SLESS_LISTEN: `127.0.0.1:${this.port}`,
       SLESS_DATA_DIR: join(this.folder, "data"),
       SLESS_DRAIN_TIMEOUT: "3s",
@@ -80,8 +77,7 @@ export class World {
   }
 
   token(subject) {
-    const called = subject === "alice" ? elsewhere.subject : subject;
-    const make = () => execFileSync(binary, ["token", "--sub", called], { env: this.environment() });
+    const make = () => execFileSync(binary, ["token", "--sub", subject], { env: this.environment() });
     this.tokens[subject] ??= make().toString().trim();
     return this.tokens[subject];
   }
