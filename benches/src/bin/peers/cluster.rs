@@ -53,7 +53,7 @@ fn answer<B>(request: &Request<B>, pod: SocketAddr) -> Response<BoxBody<Bytes, I
     let path = request.uri().path();
     let query = request.uri().query().unwrap_or_default();
     if request.method() != Method::GET {
-        return told(StatusCode::CONFLICT, &status(StatusCode::CONFLICT));
+        return told(StatusCode::CONFLICT, &status(StatusCode::CONFLICT, path));
     }
     if query
         .split('&')
@@ -65,7 +65,7 @@ fn answer<B>(request: &Request<B>, pod: SocketAddr) -> Response<BoxBody<Bytes, I
     }
     match found(path, pod) {
         Some(value) => told(StatusCode::OK, &value),
-        None => told(StatusCode::NOT_FOUND, &status(StatusCode::NOT_FOUND)),
+        None => told(StatusCode::NOT_FOUND, &status(StatusCode::NOT_FOUND, path)),
     }
 }
 
@@ -88,7 +88,8 @@ fn found(path: &str, pod: SocketAddr) -> Option<Value> {
         ("deployments", _) => Some(list(json!([deployment()]))),
         ("pods", _) => Some(list(json!([running(pod)]))),
         (
-            "triggers" | "functionjobs" | "jobs" | "services" | "ingresses" | "networkpolicies",
+            "triggers" | "functionjobs" | "jobs" | "cronjobs" | "services" | "ingresses"
+            | "networkpolicies",
             _,
         ) => Some(list(json!([]))),
         _ => None,
@@ -169,10 +170,10 @@ fn lease(name: &str) -> Value {
     })
 }
 
-fn status(code: StatusCode) -> Value {
+fn status(code: StatusCode, path: &str) -> Value {
     let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
     json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "message": "this cluster is only looked at", "reason": reason, "code": code.as_u16()})
+        "message": format!("{path}: this cluster is only looked at"), "reason": reason, "code": code.as_u16()})
 }
 
 fn told(code: StatusCode, value: &Value) -> Response<BoxBody<Bytes, Infallible>> {
