@@ -24,7 +24,11 @@ async fn what_is_enforced_and_what_is_lacking_is_told_at_the_start_and_by_readyz
         other => panic!("{field} is {other}"),
     };
     assert_eq!(count("partly"), 1, "{sandbox}");
-    assert_eq!(count("enforced") + count("partly") + count("lacking"), 12, "{sandbox}");
+    assert_eq!(
+        count("enforced") + count("partly") + count("lacking"),
+        12,
+        "{sandbox}"
+    );
     let log = machine.process.err.text();
     assert!(log.contains("functions are confined"), "{log}");
     for name in sandbox["lacking"].as_object().unwrap().keys() {
