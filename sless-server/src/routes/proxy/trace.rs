@@ -79,8 +79,15 @@ fn is_trace_parent(value: &[u8]) -> bool {
         && hex(flags)
 }
 
+/// Two digits for each byte. Written out, since this is on the way of every call: to format each byte took
+/// a quarter of the instructions of a request.
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half & 0xf)]);
+    let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
+    let mut text = String::with_capacity(2 * bytes.len());
+    text.extend(digits);
+    text
 }
 
 /// Random bytes, which name something and guard nothing. Where the system has none, the time has to
@@ -176,6 +183,11 @@ mod tests {
         let mut twice = with(&[(REQUEST_ID, "a"), (REQUEST_ID, "b")]);
         let id = request_id(&mut twice);
         assert_eq!(twice.get_all(REQUEST_ID).iter().collect::<Vec<_>>(), [&id]);
+    }
+
+    #[test]
+    fn digits_are_those_of_the_bytes() {
+        assert_eq!(hex(&[0x00, 0x1f, 0xa0, 0xff]), "001fa0ff");
     }
 
     proptest! {
