@@ -80,11 +80,13 @@ fn is_trace_parent(value: &[u8]) -> bool {
 }
 
 /// Two digits for each byte. Written out, since this is on the way of every call: to format each byte took
-/// a quarter of the instructions of a request.
+/// an eighth of the instructions of a small request, its allocations aside.
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |half: u8| char::from(DIGITS[usize::from(half & 0xf)]);
-    let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
+    let digits = bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
     let mut text = String::with_capacity(2 * bytes.len());
     text.extend(digits);
     text
