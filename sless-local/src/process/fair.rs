@@ -17,8 +17,17 @@ use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 /// How often it is looked.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
 
-/// The priority of those that give way: a tenth of the share that they would have.
-const LOW: i32 = 10;
+/// How many steps of priority a group of one process gives way: it gets a tenth of the share that it would.
+const STEPS: u32 = 10;
+
+/// How many steps halve a share.
+const HALF: u32 = 3;
+
+/// The most steps.
+const STEPS_MAX: u32 = 19;
+
+/// The lowest priority that there is.
+const LOWEST: i32 = 19;
 
 /// At how many looks in a row a group was greedy until it gives way: a start is over by then.
 const GREEDY_LOOKS: u32 = 2;
@@ -50,11 +59,12 @@ struct Group {
     low: bool,
 }
 
-/// Processor time by group, in ticks.
+/// Processor time by group, in ticks, and how many processes it has.
 #[derive(Debug)]
 struct Sample {
     at: Instant,
     used: HashMap<i32, u64>,
+    processes: HashMap<i32, u32>,
 }
 
 impl Fair {
@@ -69,16 +79,22 @@ impl Fair {
         }
         let now = sample();
         if let Some(before) = self.before.take() {
-            self.judge(&shares(&before, &now), contended);
+            self.judge(&shares(&before, &now), &now.processes, contended);
         }
         self.before = Some(now);
     }
 
-    fn judge(&mut self, shares: &HashMap<i32, f64>, contended: bool) {
+    fn judge(
+        &mut self,
+        shares: &HashMap<i32, f64>,
+        processes: &HashMap<i32, u32>,
+        contended: bool,
+    ) {
         for (group, change) in decide(shares, &mut self.groups, contended) {
+            let own = getpriority_process(None).unwrap_or(0);
             let priority = match change {
-                Change::Lower => LOW,
-                Change::Restore => getpriority_process(None).unwrap_or(0),
+                Change::Lower => low(own, processes.get(&group).copied().unwrap_or(1)),
+                Change::Restore => own,
             };
             let Some(pid) = Pid::from_raw(group) else {
                 continue;
@@ -93,6 +109,15 @@ impl Fair {
             }
         }
     }
+}
+
+/// The priority of a group that gives way to this process: so that many processes get no more than one would.
+fn low(own: i32, processes: u32) -> i32 {
+    let halvings = processes.max(1).ilog2();
+    let steps = STEPS
+        .saturating_add(HALF.saturating_mul(halvings))
+        .min(STEPS_MAX);
+    own.saturating_add_unsigned(steps).min(LOWEST)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,16 +205,22 @@ fn sample() -> Sample {
         false
     };
     let mut used: HashMap<i32, u64> = HashMap::new();
+    let mut processes: HashMap<i32, u32> = HashMap::new();
     for stat in &stats {
         let children = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
         *used.entry(stat.pgrp).or_default() += stat.utime + stat.stime + children;
+        *processes.entry(stat.pgrp).or_default() += 1;
     }
     let own_group = stats
         .iter()
         .find(|stat| stat.pid == own)
         .map(|stat| stat.pgrp);
     used.retain(|group, _| Some(*group) != own_group && is_ours(*group));
-    Sample { at, used }
+    Sample {
+        at,
+        used,
+        processes,
+    }
 }
 
 #[cfg(test)]
@@ -212,6 +243,13 @@ mod tests {
         }
         assert_eq!(decide(&modest, &mut groups, true), [(1, Change::Restore)]);
         assert!(groups.is_empty());
+    }
+
+    #[test]
+    fn many_processes_get_no_more_than_one() {
+        let priorities = [0, 1, 2, 3, 4, 8, 1000].map(|processes| low(0, processes));
+        assert_eq!(priorities, [10, 10, 13, 13, 16, 19, 19]);
+        assert_eq!([low(-20, 1), low(5, 8)], [-10, 19]);
     }
 
     #[test]
