@@ -25,6 +25,7 @@ use tower::ServiceExt;
 
 use super::{
     Peer, ServeConfig,
+    frames::Counted,
     http2::{self, Streams},
     pace::{Fault, Sent, Taken},
     settle::settle,
@@ -86,7 +87,7 @@ impl Front {
                 })
             }
         });
-        let io = TokioIo::new(Box::pin(stream));
+        let io = TokioIo::new(Counted::new(Box::pin(stream)));
         let connection = self.http.serve_connection(io, service).into_owned();
         let config = self.config.clone();
         async move {

@@ -1,6 +1,7 @@
 //! The router behind a listener: with limits on what a client may do, and an end that drains.
 
 mod connection;
+mod frames;
 mod http2;
 mod pace;
 mod settle;

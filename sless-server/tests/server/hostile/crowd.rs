@@ -15,8 +15,9 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How long one waits between two bytes.
+/// How long one waits between two bytes, and before it comes again when it was sent away.
 const BYTE: Duration = Duration::from_millis(500);
+const AGAIN: Duration = Duration::from_secs(3);
 
 /// What a client does.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,12 @@ impl Crowd {
                     if let Ok(stream) = connect(address).await {
                         let _ = misbehave(way, stream, &function).await;
                     }
-                    tokio::time::sleep(BYTE).await;
+                    let again = if matches!(way, Way::Reset) {
+                        BYTE
+                    } else {
+                        AGAIN
+                    };
+                    tokio::time::sleep(again).await;
                 }
             });
         }

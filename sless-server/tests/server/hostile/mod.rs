@@ -19,6 +19,9 @@ use tokio::{
 
 use crate::e2e::machine::Machine;
 
+/// What measures runs alone among these.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Whether the long forms run.
 fn is_long() -> bool {
     std::env::var_os("SLESS_TEST_LONG").is_some_and(|value| value != "0")

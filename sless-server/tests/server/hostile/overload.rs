@@ -89,6 +89,7 @@ async fn load(machine: &Machine, path: &str, clients: u32, seconds: u32) -> (Vec
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_five_times_what_it_takes_a_function_serves_as_much_and_refuses_the_rest_quickly() {
+    let _alone = super::ALONE.lock().await;
     let seconds = if is_long() { 30 } else { 4 };
     let data = tempfile::tempdir().unwrap();
     let machine = Machine::start(data.path()).await;
