@@ -146,13 +146,24 @@ impl Street {
                 .any(|line| line == wanted.as_bytes())
         });
         of_function
-            .filter_map(|id| {
-                let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-                let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-                Some((id, resident(id)?, fields.get(16)?.parse().ok()?))
-            })
+            .filter_map(|id| Some((id, resident(id)?, priority(id)?)))
             .collect()
     }
+
+    fn own_priority(&self) -> i64 {
+        priority(self.machine.process.id()).unwrap()
+    }
+}
+
+/// The priority of a process: the lower, the sooner it gets its turn.
+fn priority(id: u32) -> Option<i64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(16)?
+        .parse()
+        .ok()
 }
 
 fn resident(id: u32) -> Option<u64> {
@@ -185,11 +196,12 @@ async fn a_noisy_function_takes_its_own_memory_log_and_time() {
     let look = async {
         let began = Instant::now();
         let (mut gives_way, mut most, mut log) = (false, 0, 0);
+        let own = street.own_priority();
         // It does all that it is meant to, and no more.
         while !gives_way || most < MEMORY_BYTES / 4 || log < LOG_BYTES / 4 {
             for (id, bytes, priority) in street.processes("noisy") {
                 assert!(bytes <= MEMORY_BYTES, "{id} has {bytes} bytes");
-                gives_way |= priority > 0;
+                gives_way |= priority > own;
                 most = most.max(bytes);
             }
             log = log_bytes(street.data.path());
@@ -207,7 +219,7 @@ async fn a_noisy_function_takes_its_own_memory_log_and_time() {
         (calls, ()) = async { futures::join!(street.calls(SEEN_WITHIN), look) } => calls.len(),
     };
     for (id, _, priority) in street.processes("quiet") {
-        assert_eq!(priority, 0, "{id} is modest");
+        assert_eq!(priority, street.own_priority(), "{id} is modest");
     }
     let after = resident(server).unwrap();
     println!(
