@@ -124,7 +124,17 @@ impl Engine {
             return Ok(None);
         }
         let Some(function) = function else {
-            return Ok(Some(LOOK_AGAIN));
+            // Only its function says what a run is of: without it nobody could ask how it ends.
+            let job = JobId::of(&job.metadata);
+            self.backends.scheduler.remove_job(&job).await?;
+            let (word, message) = (reason::FUNCTION_MISSING, "its function went during the run");
+            status.phase = JobPhase::Failed;
+            status.finished_at = Some(now);
+            word.clone_into(&mut status.reason);
+            message.clone_into(&mut status.message);
+            let set = &mut status.conditions;
+            Condition::set(set, COMPLETE, Some(true), word, message, now);
+            return Ok(None);
         };
         let Some(artifact) = function.status.artifact.clone() else {
             return Ok(Some(LOOK_AGAIN));
