@@ -34,10 +34,8 @@ const FAILED_ONCE: &[u64] = &[
     // A function was told of its new code, the answer was lost, and the code was removed.
     758, 1149,
     // A version that came up while its successor could not be built was not said to serve.
-    884, 1463,
-    // A job whose function went during its run stayed Running.
-    3529,
-    7234,
+    884, 1463, // A job whose function went during its run stayed Running.
+    3529, 7234,
 ];
 
 fn seeds() -> Range<u64> {
