@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::e2e::machine::Machine;
 
-/// What measures runs alone among these.
+/// What measures, and what keeps a processor busy, runs alone among these.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Whether the long forms run.

@@ -102,6 +102,7 @@ async fn a_thousand_slow_clients_cost_the_others_at_most_their_double() {
 /// the end of the call's time, whichever comes first.
 #[tokio::test]
 async fn who_takes_nothing_of_an_answer_does_not_keep_the_function() {
+    let _alone = super::ALONE.lock().await;
     for (stall_timeout, timeout_seconds) in [("1s", 60), ("60s", 3)] {
         let data = tempfile::tempdir().unwrap();
         let settings = [("SLESS_STALL_TIMEOUT", stall_timeout)];
@@ -133,6 +134,7 @@ async fn who_takes_nothing_of_an_answer_does_not_keep_the_function() {
 /// Reads on and on: the call's time is over all the same, and the worker stays.
 #[tokio::test]
 async fn an_endless_answer_ends_with_the_calls_time() {
+    let _alone = super::ALONE.lock().await;
     let data = tempfile::tempdir().unwrap();
     let machine = Machine::start(data.path()).await;
     let function = CreateFunction {
