@@ -278,7 +278,7 @@ impl Exchange {
     fn tell_log(&mut self, always: bool) {
         if let Some(tail) = self.log_tail.take()
             && let Some(slot) = self.lease.slot()
-            && (always || slot.logged)
+            && (always || slot.answer.logged)
         {
             let text = slot.log_tail();
             if !text.is_empty() {

@@ -354,7 +354,7 @@ impl Drop for Lease {
 
 /// Tells the worker that the client has left and reads the answer to its end.
 async fn let_go(slot: &mut Slot) -> Result<(), Broken> {
-    let mut told = slot.got_end && slot.sent_end;
+    let mut told = slot.answer.got_end && slot.sent_end;
     poll_fn(|cx| {
         // The worker may be busy writing, so neither direction waits for the other.
         if slot.poll_flush(cx)?.is_ready() && !told {
@@ -362,7 +362,7 @@ async fn let_go(slot: &mut Slot) -> Result<(), Broken> {
             slot.queue_cancel();
             let _ = slot.poll_flush(cx)?;
         }
-        while !slot.got_end {
+        while !slot.answer.got_end {
             if slot.poll_said(cx)?.is_pending() {
                 return Poll::Pending;
             }

@@ -9,53 +9,31 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-use crate::error::HandlerError;
-use crate::frame::{self, BadHead, Header, Malformed, ResponseHead};
+use crate::answer::Answer;
+pub(crate) use crate::answer::Said;
+use crate::frame::{self, Header, Malformed};
 use crate::system::Stream;
 use crate::worker::Worker;
 use crate::worker_log::{WorkerLog, ticket};
 
-/// Room for an answer of usual size.
-const SMALL_READ: usize = 4 * 1024;
-/// Room for the frames of a stream.
-const LARGE_READ: usize = 128 * 1024;
+/// The largest buffer that is kept from one frame to the next.
+const KEPT: usize = 128 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) worker: Arc<Worker>,
     stream: Stream,
-    input: BytesMut,
+    /// What the worker says.
+    pub(crate) answer: Answer,
     /// Encoded frames, and after them the payload of the last one, that are still to be written.
     output: BytesMut,
     payload: Bytes,
-    /// Bytes of the current frame that have not been given yet, and whether it is the last.
-    frame_left: usize,
-    frame_ends: bool,
-    max_head: usize,
     /// The request's body has been ended, by END or by CANCEL.
     pub(crate) sent_end: bool,
-    /// The answer has been ended.
-    pub(crate) got_end: bool,
     /// The worker's log, and this slot's number in it.
     log: (Arc<WorkerLog>, usize),
     /// How many calls began here.
     calls: u32,
-    /// The answer's end said that the call has written lines.
-    pub(crate) logged: bool,
-}
-
-/// What the worker says on a slot.
-#[derive(Debug)]
-pub(crate) enum Said {
-    Head {
-        head: Result<ResponseHead, BadHead>,
-        is_error: bool,
-        /// The body's length, where the frame holds all of it.
-        length: Option<usize>,
-    },
-    Data(Bytes),
-    End,
-    Fail(HandlerError),
 }
 
 /// Why a slot is of no use any more.
@@ -94,17 +72,12 @@ impl Slot {
         Self {
             worker,
             stream,
-            input: BytesMut::new(),
+            answer: Answer::new(max_head),
             output: BytesMut::new(),
             payload: Bytes::new(),
-            frame_left: 0,
-            frame_ends: false,
-            max_head,
             sent_end: true,
-            got_end: true,
             log,
             calls: 0,
-            logged: false,
         }
     }
 
@@ -117,10 +90,7 @@ impl Slot {
         log_bytes: usize,
     ) {
         self.sent_end = end;
-        self.got_end = false;
-        self.frame_left = 0;
-        self.frame_ends = false;
-        self.logged = false;
+        self.answer.begin();
         self.calls = self.calls.wrapping_add(1);
         let (log, number) = &self.log;
         let ticket = ticket(*number, self.calls);
@@ -132,7 +102,7 @@ impl Slot {
     pub(crate) fn forget_call(&mut self) {
         self.output.clear();
         self.sent_end = true;
-        self.got_end = true;
+        self.answer.got_end = true;
     }
 
     /// Queues a piece of the request's body; what was queued before must be written.
@@ -167,11 +137,7 @@ impl Slot {
 
     /// Whether the slot can take the next call.
     pub(crate) fn is_clean(&self) -> bool {
-        self.sent_end
-            && self.got_end
-            && self.output.is_empty()
-            && self.payload.is_empty()
-            && self.input.is_empty()
+        self.sent_end && self.output.is_empty() && self.payload.is_empty() && self.answer.is_clean()
     }
 
     /// How many bytes are still to be written.
@@ -202,7 +168,7 @@ impl Slot {
         }
         // Lets go of the caller's buffer, and of a large one of our own.
         self.payload = Bytes::new();
-        if self.output.capacity() > LARGE_READ {
+        if self.output.capacity() > KEPT {
             self.output = BytesMut::new();
         }
         Poll::Ready(Ok(()))
@@ -211,105 +177,18 @@ impl Slot {
     /// Reads what the worker says next.
     pub(crate) fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<Said, Broken>> {
         loop {
-            if let Some(said) = self.take_said()? {
+            if let Some(said) = self.answer.take()? {
                 return Poll::Ready(Ok(said));
             }
-            self.input.reserve(if self.frame_left > 0 {
-                LARGE_READ
-            } else {
-                SMALL_READ
-            });
-            let read = pin!(self.stream.read_buf(&mut self.input));
+            let read = pin!(self.stream.read_buf(self.answer.room()));
             if ready!(read.poll(cx))? == 0 {
                 return Poll::Ready(Err(Broken::Closed));
             }
         }
     }
 
-    fn take_said(&mut self) -> Result<Option<Said>, Malformed> {
-        if self.frame_left > 0 {
-            if self.input.is_empty() {
-                return Ok(None);
-            }
-            let length = self.frame_left.min(self.input.len());
-            self.frame_left -= length;
-            return Ok(Some(Said::Data(self.input.split_to(length).freeze())));
-        }
-        if self.frame_ends {
-            self.frame_ends = false;
-            self.got_end = true;
-            return Ok(Some(Said::End));
-        }
-        let Some(header) = Header::peek(&self.input)? else {
-            return Ok(None);
-        };
-        if header.flags & frame::LOGGED != 0 {
-            self.logged = true;
-        }
-        match header.kind {
-            frame::DATA => {
-                self.input.advance(frame::HEADER);
-                self.frame_left = header.length;
-                self.frame_ends = header.ends();
-                self.take_said()
-            }
-            frame::RESPONSE => self.take_head(header),
-            frame::FAIL => {
-                if header.length > self.max_head {
-                    return Err(Malformed("an error longer than max_response_head_bytes"));
-                }
-                let Some((_, payload)) = frame::take_frame(&mut self.input, self.max_head)? else {
-                    return Ok(None);
-                };
-                self.got_end = true;
-                let (kind, message) = frame::word_and_rest(&payload)?;
-                Ok(Some(Said::Fail(HandlerError { kind, message })))
-            }
-            _ => Err(Malformed("a frame of an unknown kind")),
-        }
-    }
-
-    fn take_head(&mut self, header: Header) -> Result<Option<Said>, Malformed> {
-        const FIXED: usize = frame::HEADER + frame::RESPONSE_FIXED;
-        if header.length < frame::RESPONSE_FIXED {
-            return Err(Malformed("a cut response"));
-        }
-        if self.input.len() < FIXED {
-            return Ok(None);
-        }
-        let mut fixed = &self.input[frame::HEADER..FIXED];
-        let (status, media, _) = (fixed.get_u16(), fixed.get_u8(), fixed.get_u8());
-        let headers = fixed.get_u32() as usize;
-        if headers > self.max_head {
-            return Err(Malformed("headers longer than max_response_head_bytes"));
-        }
-        let Some(body) = (header.length - frame::RESPONSE_FIXED).checked_sub(headers) else {
-            return Err(Malformed("headers longer than their frame"));
-        };
-        if self.input.len() < FIXED + headers {
-            return Ok(None);
-        }
-        let head = frame::response_head(status, media, &self.input[FIXED..FIXED + headers])?;
-        self.input.advance(FIXED + headers);
-        self.frame_left = body;
-        self.frame_ends = header.ends();
-        let length = header.ends().then_some(body);
-        Ok(Some(Said::Head {
-            head,
-            is_error: header.flags & frame::ERROR != 0,
-            length,
-        }))
-    }
-
     /// The whole body of the answer, if it has already been read.
     pub(crate) fn take_whole_body(&mut self) -> Option<Bytes> {
-        if !self.frame_ends || self.input.len() < self.frame_left {
-            return None;
-        }
-        let body = self.input.split_to(self.frame_left).freeze();
-        self.frame_left = 0;
-        self.frame_ends = false;
-        self.got_end = true;
-        Some(body)
+        self.answer.take_whole_body()
     }
 }
