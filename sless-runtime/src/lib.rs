@@ -27,8 +27,8 @@ mod worker_log;
 mod zygote;
 
 pub use body::Body;
-pub use confine::{ConfinedCommand, Confining, end_confined};
 pub use config::{HostConfig, Language, Limits, RestartPolicy};
+pub use confine::{ConfinedCommand, Confining, end_confined};
 pub use error::{CallError, HandlerError, Reason, StartError};
 pub use host::{CallContext, Host, HostState, LogTail};
 pub use log::{DiscardLogs, LogLine, LogSink, LogStream};

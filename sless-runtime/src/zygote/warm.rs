@@ -35,7 +35,7 @@ enum Way {
     Fork(Forker),
     OwnProcess,
     /// By the process that has imported the handler, and cannot fork.
-    Serve(Newborn),
+    Serve(Box<Newborn>),
 }
 
 impl Zygote {
@@ -63,7 +63,7 @@ impl Zygote {
             let forker = match self.way(start).await? {
                 Way::Fork(forker) => forker,
                 Way::OwnProcess => break,
-                Way::Serve(newborn) => return serve(start, newborn).await,
+                Way::Serve(newborn) => return serve(start, *newborn).await,
             };
             match fork(start, &forker).await {
                 Ok(launched) => return Ok(launched),
@@ -95,7 +95,7 @@ impl Zygote {
         let (newborn, about) = newborn.ready(start, start.config.start_timeout).await?;
         if let Some(why) = self.unsafe_to_fork(&newborn, about).await {
             self.refuse(why);
-            return Ok(Way::Serve(newborn));
+            return Ok(Way::Serve(Box::new(newborn)));
         }
         let pid = newborn.worker.pid();
         let Some((child, control, readers)) = newborn.into_child() else {

@@ -183,7 +183,8 @@ pub(super) fn size(text: &str) -> Parsed<usize> {
 
 /// A number of things of which there may be none.
 pub(super) fn size_or_none(text: &str) -> Parsed<usize> {
-    text.parse().map_err(|_| "expected a whole number".to_owned())
+    text.parse()
+        .map_err(|_| "expected a whole number".to_owned())
 }
 
 /// Bytes above zero, as a number with or without a binary unit.

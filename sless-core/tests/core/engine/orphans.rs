@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use sless_core::{
     Artifact, ArtifactKind, Backends, CatalogExt as _, Digest, Dispatcher as _, Disposition, Error,
     ErrorKind, EventSink, FunctionId, Kind, Message, Metadata, Namespace, ObjectKey, Options,
-    Publish as _, PutOptions, Runtime, Scheduler as _, Storage as _, StorageKey, Subscription, Trigger,
-    TriggerId, TriggerSpec, Uid, Workload, bytes_stream,
+    Publish as _, PutOptions, Runtime, Scheduler as _, Storage as _, StorageKey, Subscription,
+    Trigger, TriggerId, TriggerSpec, Uid, Workload, bytes_stream,
     decorate::{Fault, FaultRule, Faults},
     memory::MemoryScheduler,
 };

@@ -74,6 +74,7 @@ impl Limits {
 pub(super) fn unsaid(confinement: &Confinement) -> u64 {
     let whole = || {
         let info = rustix::system::sysinfo();
+        #[allow(clippy::useless_conversion, reason = "it has 32 bits on some machines")]
         u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
     };
     confinement.memory_bytes.unwrap_or_else(|| whole() / 2)

@@ -50,6 +50,9 @@ async fn whenever_it_is_killed_nothing_is_half_done_or_left_over() {
     for (point, times) in &reached {
         println!("{times:>4} {}", point.name());
     }
-    let missing: BTreeSet<_> = points().into_iter().filter(|point| !reached.contains_key(point)).collect();
+    let missing: BTreeSet<_> = points()
+        .into_iter()
+        .filter(|point| !reached.contains_key(point))
+        .collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");
 }
