@@ -44,7 +44,10 @@ pub(crate) use blocking::blocking;
 
 /// The moments at which a test may end the process, those of the storage included.
 pub fn fault_points() -> impl Iterator<Item = sless_core::FaultPoint> {
-    points::ALL.iter().chain(sless_object_store::FAULT_POINTS).copied()
+    points::ALL
+        .iter()
+        .chain(sless_object_store::FAULT_POINTS)
+        .copied()
 }
 
 /// Compiles the example of the README.

@@ -316,11 +316,15 @@ impl Inner {
         const ALL: [&str; 3] = ["/etc/pip.conf", "/etc/npmrc", "/etc/xdg/pip"];
         let env = &self.tools.config.build_env;
         let home = env.get("HOME").map(Path::new);
-        let own = home.into_iter().flat_map(|home| OWN.map(|name| home.join(name)));
+        let own = home
+            .into_iter()
+            .flat_map(|home| OWN.map(|name| home.join(name)));
         let all = ALL.iter().map(PathBuf::from);
         let named = env.values().map(PathBuf::from);
         let named = named.filter(|path| path.is_absolute() && path.is_file());
-        let xdg = env.get("XDG_CONFIG_HOME").map(|folder| Path::new(folder).join("pip"));
+        let xdg = env
+            .get("XDG_CONFIG_HOME")
+            .map(|folder| Path::new(folder).join("pip"));
         own.chain(all).chain(named).chain(xdg).collect()
     }
 
