@@ -2,6 +2,7 @@
 //! there, and none goes back to an older one once a newer has answered it.
 //!
 //! `SLESS_TEST_ROUNDS` says how many versions of each language (ten where it says nothing).
+#![allow(clippy::print_stdout, reason = "the calls are counted")]
 
 use std::{
     cell::Cell,

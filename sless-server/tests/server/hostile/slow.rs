@@ -88,7 +88,7 @@ async fn a_thousand_slow_clients_cost_the_others_at_most_their_double() {
     report(&format!(
         "p99 in the middle {middle:.2} times as long (all: {ratios:.2?}); {} KiB of memory for each \
          slow client",
-        more / count as u64 >> 10
+        (more / count as u64) >> 10
     ));
     assert!(middle <= 2.0, "{ratios:?}");
     assert!(
