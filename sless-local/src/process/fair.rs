@@ -36,7 +36,7 @@ const GREEDY_LOOKS: u32 = 2;
 const MODEST_LOOKS: u32 = 8;
 
 /// What a group may use of one processor in any case.
-const ALWAYS: f64 = 0.2;
+const ALWAYS: f64 = 0.05;
 
 /// What a group that is active at all uses of one processor.
 const ACTIVE: f64 = 0.02;
@@ -237,7 +237,7 @@ mod tests {
             let lower = [(1, Change::Lower)];
             assert_eq!(decide(&shares, &mut groups, true), lower);
         }
-        let modest = HashMap::from([(1, 0.1), (2, 0.2)]);
+        let modest = HashMap::from([(1, 0.04), (2, 0.04)]);
         for _ in 1..MODEST_LOOKS {
             assert_eq!(decide(&modest, &mut groups, true), []);
         }

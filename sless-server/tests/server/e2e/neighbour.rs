@@ -206,7 +206,7 @@ async fn a_noisy_function_takes_its_own_memory_log_and_time() {
             }
             log = log_bytes(street.data.path());
             assert!(log <= LOG_BYTES, "{log} bytes of log");
-            let seen = (gives_way, most, log);
+            let seen = (gives_way, most, log, own, street.processes("noisy"));
             assert!(
                 began.elapsed() < DEADLINE,
                 "gives way, memory, log: {seen:?}"
