@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use sless_core::{
     Body, CatalogExt as _, Deploy, FunctionJob, FunctionSpec, JobPhase, JobSpec, LogOptions,
-    Metadata, Name, Namespace, Resource as _, Runtime, Sless,
+    Metadata, Name, Namespace, Runtime, Sless,
 };
 use sless_local::{Enforcement, Local, LocalConfig, SandboxMode, ToolsConfig};
 
