@@ -231,10 +231,9 @@ pub(crate) fn processes_of(instance: &str) -> Vec<u32> {
         if environment
             .split(|byte| *byte == 0)
             .any(|variable| variable == mark.as_bytes())
+            && !zygotes.contains(&pid)
         {
-            if !zygotes.contains(&pid) {
-                found.push(pid);
-            }
+            found.push(pid);
         }
     }
     found
