@@ -280,7 +280,8 @@ mod tests {
     #[test]
     fn each_ability_that_is_lacking_takes_its_protections_with_it() {
         let no = || Err("no such thing".to_owned());
-        let cases: [(&str, fn(&mut Abilities, Result<(), String>), &[&str]); 7] = [
+        type Lose = fn(&mut Abilities, Result<(), String>);
+        let cases: [(&str, Lose, &[&str]); 7] = [
             ("nothing", |_, _| {}, &[]),
             (
                 "landlock",

@@ -1,6 +1,6 @@
 //! `invoke`: what goes in, what comes out, and when.
 
-use std::{fs, time::Instant};
+use std::{fs, io::Write as _, net::TcpListener, time::Instant};
 
 use serde_json::json;
 
@@ -71,13 +71,13 @@ fn an_answer_is_printed_while_it_comes() {
     let world = World::new();
     deploy(
         &world,
-        "import os, time\ndef handle(event):\n    \
+        "import socket\ndef handle(event):\n    \
              yield 'first\\n'\n    \
-             while not os.path.exists(event['go']): time.sleep(0.01)\n    \
+             socket.create_connection(('127.0.0.1', event['port'])).recv(1)\n    \
              yield 'second\\n'\n",
     );
-    let go = world.work().join("go");
-    let data = json!({ "go": go }).to_string();
+    let gate = TcpListener::bind("127.0.0.1:0").unwrap();
+    let data = json!({ "port": gate.local_addr().unwrap().port() }).to_string();
     let began = Instant::now();
     let call = Running::start(world.command(&["invoke", "f", "--data", &data]));
     until(
@@ -85,7 +85,7 @@ fn an_answer_is_printed_while_it_comes() {
         || call.out() == "first\n",
         || format!("{} {}", call.out(), call.err()),
     );
-    fs::write(go, "").unwrap();
+    gate.accept().unwrap().0.write_all(b".").unwrap();
     let done = call.ended();
     assert_eq!(
         (done.status, done.out.as_str()),
