@@ -18,6 +18,9 @@ use crate::sandbox::{SandboxMode, is_over};
 /// The word of what happens to a function whose folder holds too much.
 const REASON: &str = "limit_home_bytes";
 
+/// How many functions that were emptied are told to a job that is slow to hear it.
+pub(super) const EMPTIED: usize = 64;
+
 /// Looks at the folders of functions that are awake, as long as there is a scheduler.
 pub(super) async fn watch(scheduler: Weak<Inner>) {
     loop {
@@ -77,6 +80,8 @@ impl Inner {
         tracing::warn!(%function, "{line}");
         let log = self.logs.writer(&function_log(function));
         log.text(LogSource::System, line);
+        // Its jobs share the folder, and would find it empty at their next look. There may be none.
+        let _ = self.emptied.send(function.uid.clone());
         runner.cut_off(self).await;
         clear(home).await;
     }
@@ -87,8 +92,17 @@ impl Inner {
             return std::future::pending().await;
         };
         let home = self.home(function);
-        while !self.is_over(home.clone()).await {
-            self.clock.sleep(pause).await;
+        let mut emptied = self.emptied.subscribe();
+        loop {
+            // It may be emptied between two looks, since the function's own workers share it.
+            let told = async { while emptied.recv().await.as_ref() != Ok(function) {} };
+            if self.is_over(home.clone()).await {
+                break;
+            }
+            tokio::select! {
+                () = told => break,
+                () = self.clock.sleep(pause) => {}
+            }
         }
         Failure::new(REASON, self.too_much())
     }

@@ -32,7 +32,7 @@ use sless_core::{
     Scheduler, SchedulerCapabilities, Uid, Workload, WorkloadPhase, WorkloadStatus,
 };
 use sless_runtime::{HostConfig, Language};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -135,6 +135,8 @@ pub(crate) struct Inner {
     clock: Arc<dyn Clock>,
     tools: Arc<Tools>,
     sandbox: SandboxConfig,
+    /// Which functions' folders held too much and were emptied.
+    emptied: broadcast::Sender<Uid>,
     artifacts: Artifacts,
     /// One folder for each function: its `HOME` and `TMPDIR`.
     homes: PathBuf,
@@ -194,6 +196,7 @@ impl LocalScheduler {
             clock,
             tools,
             sandbox,
+            emptied: broadcast::channel(homes::EMPTIED).0,
             artifacts,
             homes,
             instance,
