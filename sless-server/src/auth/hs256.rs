@@ -191,6 +191,9 @@ fn create(path: &Path) -> io::Result<()> {
         let _ = fs::remove_file(&new);
         return Ok(());
     }
+    // What was there before may have been made by other hands.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     let mut secret = [0; SECRET_BYTES];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
