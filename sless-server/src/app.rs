@@ -152,6 +152,9 @@ pub(crate) fn source_limits(limits: &Limits) -> SourceLimits {
     source
 }
 
+/// How often sources are looked for whose function is gone, where they are stored in a folder of ours.
+const SWEEP: Duration = Duration::from_secs(6 * 3600);
+
 fn options(settings: &Settings, metrics: &Metrics) -> Options {
     let limits = &settings.limits;
     let mut options = Options::default();
@@ -171,6 +174,8 @@ fn options(settings: &Settings, metrics: &Metrics) -> Options {
         // The model's own time ends first, and says more.
         options.validation_timeout = llm.timeout + Duration::from_secs(1);
     }
+    // A folder of this process's own; a bucket may have sources of other installations in it.
+    options.sweep = settings.services.s3.is_none().then_some(SWEEP);
     options.drain = settings.drain_timeout;
     options.retention = Retention {
         max_age: limits.invocations_kept_for,

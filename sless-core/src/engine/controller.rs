@@ -54,7 +54,9 @@ impl Engine {
         }
         if self.options.roles.operator {
             self.spawn(|engine| Box::pin(async move { engine.keep_time().await }));
-            self.spawn(|engine| Box::pin(async move { engine.sweep().await }));
+            if let Some(every) = self.options.sweep {
+                self.spawn(move |engine| Box::pin(async move { engine.sweep(every).await }));
+            }
         }
     }
 

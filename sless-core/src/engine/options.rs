@@ -39,8 +39,9 @@ pub struct Options {
     /// How often everything is looked at again, whatever was hinted.
     pub resync: Duration,
     /// How often stored sources are looked for whose function is gone, and how old those are that are
-    /// removed.
-    pub sweep: Duration,
+    /// removed. Nobody looks where nothing is said, the default: to a store that another catalog uses as
+    /// well, its functions would be gone.
+    pub sweep: Option<Duration>,
     /// How long a deletion waits for its receipt.
     pub delete_wait: Duration,
     /// How long [`Sless::shutdown`](super::Sless::shutdown) waits for calls and reconciles.
@@ -85,7 +86,7 @@ impl Default for Options {
             backoff_min: Duration::from_millis(200),
             backoff_max: Duration::from_secs(60),
             resync: Duration::from_secs(600),
-            sweep: Duration::from_secs(6 * 3600),
+            sweep: None,
             delete_wait: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             record_queue: 10_000,

@@ -4,20 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::Backends;
+use super::{
+    Backends,
+    sweep::{FOLDERS, owner},
+};
 use crate::{
-    Error, ErrorKind, Held, HeldStream, Kind, ListQuery, Name, Namespace, ObjectInfo, Result, Uid,
-    resource::ObjectKey,
+    Error, ErrorKind, Held, HeldStream, Kind, ListQuery, Result, Uid, resource::ObjectKey,
 };
 
 /// Objects that are listed at once: only their keys are kept.
 const PAGE: usize = 100;
-
-/// Where the engine stores sources, and what a receipt calls them.
-const FOLDERS: [(&str, &str); 2] = [
-    ("contexts", "stored_context"),
-    ("functions", "stored_source"),
-];
 
 /// What [`Backends::orphans`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -160,7 +156,8 @@ impl Backends {
             .map_ok(move |object| {
                 let mut held = Held::new(kind, object.key.as_str(), "storage");
                 held.since = Some(object.modified_at);
-                held.owner = function_of(&object);
+                held.owner = owner(&object.key)
+                    .map(|(namespace, name)| ObjectKey::new(Kind::Function, namespace, name));
                 held
             })
             .boxed()
@@ -173,17 +170,4 @@ fn told(error: &Error) -> String {
         return message.to_owned();
     }
     format!("{backend}: {message}")
-}
-
-/// The function whose source this is, by its key `{folder}/{namespace}/{name}/{stamp}`.
-fn function_of(object: &ObjectInfo) -> Option<ObjectKey> {
-    let mut segments = object.key.as_str().split('/').skip(1);
-    let (namespace, name) = (segments.next()?, segments.next()?);
-    segments.next()?;
-    let namespace = Namespace::new(namespace).ok()?;
-    Some(ObjectKey::new(
-        Kind::Function,
-        namespace,
-        Name::new(name).ok()?,
-    ))
 }

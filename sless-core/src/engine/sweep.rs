@@ -1,33 +1,41 @@
 //! Stored sources: which of a function's are dropped, and what is left of functions that are gone.
 
+use std::time::Duration;
+
 use futures::TryStreamExt as _;
 
 use super::{Engine, leadership::Post};
 use crate::{CatalogExt as _, Function, Name, Namespace, Receipt, Result, StorageKey};
 
+/// Where sources are stored, and what a receipt calls them.
+pub(super) const FOLDERS: [(&str, &str); 2] = [
+    ("contexts", "stored_context"),
+    ("functions", "stored_source"),
+];
+
 impl Engine {
     /// Now and then removes stored sources whose function is not there. Deleting a function removes
     /// them; an upload that was under way meanwhile, in a process that crashed then, leaves what
     /// nobody knows of.
-    pub(super) async fn sweep(&self) {
+    pub(super) async fn sweep(&self, every: Duration) {
         loop {
-            self.backends.clock.sleep(self.options.sweep).await;
+            self.backends.clock.sleep(every).await;
             if !self.leads(Post::Operator) {
                 continue;
             }
-            if let Err(error) = self.sweep_once().await {
+            if let Err(error) = self.sweep_once(every).await {
                 tracing::warn!(error = %error.chain(), "left sources were not looked for; the next time covers");
             }
         }
     }
 
-    async fn sweep_once(&self) -> Result<()> {
+    async fn sweep_once(&self, every: Duration) -> Result<()> {
         let storage = &self.backends.storage;
-        let old = jiff::SignedDuration::try_from(self.options.sweep).unwrap_or_default();
+        let old = jiff::SignedDuration::try_from(every).unwrap_or_default();
         // A listing is in order, so that what is known of the last owner is enough.
         let mut last: Option<((Namespace, Name), bool)> = None;
-        for folder in ["contexts/", "functions/"] {
-            let mut objects = storage.list(folder);
+        for (folder, _) in FOLDERS {
+            let mut objects = storage.list(&format!("{folder}/"));
             while let Some(object) = objects.try_next().await? {
                 // A younger one may belong to an upload that its function is yet to be told of.
                 let age = self.backends.clock.now().duration_since(object.modified_at);
@@ -64,10 +72,7 @@ impl Engine {
     ) -> Result<Receipt> {
         let storage = &self.backends.storage;
         let mut receipt = Receipt::default();
-        for (folder, kind) in [
-            ("contexts", "stored_context"),
-            ("functions", "stored_source"),
-        ] {
+        for (folder, kind) in FOLDERS {
             let listed = storage.list(&format!("{folder}/{namespace}/{name}/"));
             let mut keys: Vec<StorageKey> =
                 listed.map_ok(|object| object.key).try_collect().await?;
@@ -91,9 +96,10 @@ impl Engine {
     }
 }
 
-/// The function that a key belongs to.
-fn owner(key: &StorageKey) -> Option<(Namespace, Name)> {
-    let mut parts = key.as_str().split('/').skip(1);
-    let namespace = Namespace::new(parts.next()?).ok()?;
-    Some((namespace, Name::new(parts.next()?).ok()?))
+/// The function whose source this is, by its key `{folder}/{namespace}/{name}/{stamp}`.
+pub(super) fn owner(key: &StorageKey) -> Option<(Namespace, Name)> {
+    let mut segments = key.as_str().split('/').skip(1);
+    let (namespace, name) = (segments.next()?, segments.next()?);
+    segments.next()?;
+    Some((Namespace::new(namespace).ok()?, Name::new(name).ok()?))
 }

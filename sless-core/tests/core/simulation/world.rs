@@ -295,7 +295,7 @@ impl<'a> World<'a> {
         let mut options = Options::default();
         options.instance = format!("engine-{number}");
         options.simulation = Some(seed);
-        options.sweep = Duration::from_secs(600);
+        options.sweep = Some(Duration::from_secs(600));
         let engine = Sless::with_options(backends, options).unwrap();
         (engine, faults)
     }
