@@ -1,30 +1,23 @@
 //! What is in the cluster, as an administrator sees it.
 
-use std::{
-    collections::BTreeSet,
-    io::Write as _,
-    path::Path,
-    process::{Command, Output, Stdio},
-    sync::OnceLock,
-};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject, ListParams, ObjectMeta, PostParams},
+    api::{ApiResource, DynamicObject, ListParams},
     config::{KubeConfigOptions, Kubeconfig},
     discovery::{Discovery, Scope, verbs},
 };
 
-use super::variable;
+use super::ground::{Ground, variable};
+pub(crate) use super::ground::{kubectl, kubectl_prints};
 
-/// What is in the namespaces of one test. They go with it: nothing of sless deletes one.
+/// What is in the namespaces of one test.
 pub(crate) struct Objects {
     client: Client,
     kinds: Vec<ApiResource>,
-    /// Of the user: with the resources, and with what runs.
-    namespaces: [String; 2],
-    system: String,
+    ground: Ground,
 }
 
 impl std::fmt::Debug for Objects {
@@ -33,77 +26,15 @@ impl std::fmt::Debug for Objects {
     }
 }
 
-/// Runs kubectl with this on its standard input.
-pub(crate) fn kubectl(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(variable("SLESS_TEST_KUBECTL"))
-        .env("KUBECONFIG", variable("SLESS_TEST_KUBECONFIG"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    child.wait_with_output().unwrap()
-}
-
-/// The same, and what it printed; it has to succeed.
-pub(crate) fn kubectl_prints(arguments: &[&str], input: &str) -> String {
-    let output = kubectl(arguments, input);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kubectl {arguments:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Installs the definitions of the custom resources, as an administrator does.
-fn install() {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    INSTALLED.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/crds");
-        let folder = folder.display().to_string();
-        kubectl_prints(
-            &["apply", "--server-side", "--force-conflicts", "-f", &folder],
-            "",
-        );
-        let established = [
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-        ];
-        let names = [
-            "functions.sless.io",
-            "triggers.sless.io",
-            "functionjobs.sless.io",
-        ];
-        kubectl_prints(&[&established[..], &names[..]].concat(), "");
-    });
-}
-
 impl Objects {
     pub(super) async fn new(namespace: &str) -> Self {
-        install();
+        let ground = Ground::new(namespace);
         let file = Kubeconfig::read_from(variable("SLESS_TEST_KUBECONFIG")).unwrap();
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(file, &options)
             .await
             .unwrap();
         let client = Client::try_from(config).unwrap();
-        let system = format!("{namespace}-system");
-        let made = Namespace {
-            metadata: ObjectMeta {
-                name: Some(system.clone()),
-                ..ObjectMeta::default()
-            },
-            ..Namespace::default()
-        };
-        let all: Api<Namespace> = Api::all(client.clone());
-        all.create(&PostParams::default(), &made).await.unwrap();
         let discovered = Discovery::new(client.clone()).run().await.unwrap();
         let kinds = discovered
             .groups()
@@ -118,8 +49,7 @@ impl Objects {
         Self {
             client,
             kinds,
-            namespaces: [namespace.to_owned(), format!("sless-fn-{namespace}")],
-            system,
+            ground,
         }
     }
 
@@ -134,7 +64,7 @@ impl Objects {
         ];
         let mut found = BTreeSet::new();
         for kind in &self.kinds {
-            for namespace in &self.namespaces {
+            for namespace in &self.ground.namespaces {
                 let api: Api<DynamicObject> =
                     Api::namespaced_with(self.client.clone(), namespace, kind);
                 let listed = api
@@ -156,7 +86,7 @@ impl Objects {
     pub(crate) async fn namespaces_are_there(&self) -> bool {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let mut there = true;
-        for name in &self.namespaces {
+        for name in &self.ground.namespaces {
             let found = api.get_opt(name).await.unwrap();
             there &= found.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
         }
@@ -171,7 +101,7 @@ impl Objects {
             + serde::de::DeserializeOwned
             + std::fmt::Debug,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespaces[1]);
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.ground.namespaces[1]);
         let listed = api
             .list_metadata(&ListParams::default())
             .await
@@ -182,25 +112,5 @@ impl Objects {
             (owner.unwrap_or_default(), object.name_any())
         });
         named.collect()
-    }
-}
-
-impl Drop for Objects {
-    fn drop(&mut self) {
-        let [resources, workloads] = &self.namespaces;
-        // After a failure there may be objects whose finalizer nobody ends any more.
-        let here = ["-n", resources.as_str()];
-        let left = kubectl(&[&here[..], &["get", "sless", "-o", "name"]].concat(), "");
-        for name in String::from_utf8_lossy(&left.stdout).lines() {
-            let bare = r#"{"metadata": {"finalizers": null}}"#;
-            kubectl(
-                &[&here[..], &["patch", name, "--type=merge", "-p", bare]].concat(),
-                "",
-            );
-        }
-        let delete = ["delete", "namespace", "--ignore-not-found", "--wait=false"];
-        let arguments = [&delete[..], &[resources, workloads, &self.system]].concat();
-        let deleted = kubectl(&arguments, "");
-        assert!(deleted.status.success() || std::thread::panicking());
     }
 }

@@ -2,14 +2,16 @@
 //! services and settings, is the same.
 
 pub(super) mod cluster;
+#[path = "../../../ground/mod.rs"]
+mod ground;
 mod queue;
 mod store;
 
-use std::{env, path::Path};
+use std::path::Path;
 
 use tempfile::TempDir;
 
-use self::{cluster::Objects, queue::Queue, store::Store};
+use self::{cluster::Objects, ground::variable, queue::Queue, store::Store};
 use super::{
     machine::Machine,
     process::{Process, command},
@@ -39,18 +41,16 @@ pub(super) struct Place {
     data: TempDir,
 }
 
-/// A variable that the test command sets.
-pub(super) fn variable(name: &str) -> String {
-    env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set: testing/README.md says who gives it"))
-}
-
 impl Place {
     pub(super) async fn new(backend: Backend) -> Self {
         let mark = format!("{:08x}", fastrand::u32(..));
         let namespace = format!("e2e-{mark}");
         let data = tempfile::tempdir().unwrap();
-        let settings = settings(&namespace, backend, data.path());
+        let backend_name = match backend {
+            Backend::Local => "local",
+            Backend::Kubernetes => "kubernetes",
+        };
+        let settings = ground::settings(backend_name, &namespace, data.path());
         let objects = match backend {
             Backend::Local => None,
             Backend::Kubernetes => Some(Objects::new(&namespace).await),
@@ -107,53 +107,4 @@ impl Place {
     pub(super) fn data(&self) -> &Path {
         self.data.path()
     }
-}
-
-fn settings(namespace: &str, backend: Backend, data: &Path) -> Vec<(&'static str, String)> {
-    let image = variable("SLESS_TEST_IMAGE_PYTHON");
-    let runtimes = image
-        .split("/sless-runtime")
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let backend = match backend {
-        Backend::Local => "local",
-        Backend::Kubernetes => "kubernetes",
-    };
-    let mut settings = vec![("SLESS_BACKEND", backend.to_owned())];
-    let file = |name: &str| data.join(name).display().to_string();
-    for (name, value) in [
-        ("SLESS_LISTEN", "127.0.0.1:0".to_owned()),
-        ("SLESS_DATA_DIR", file("data")),
-        ("SLESS_HS256_KEY_FILE", file("key")),
-        ("SLESS_ADMIN_SUBS", "root".to_owned()),
-        ("SLESS_DRAIN_TIMEOUT", "10s".to_owned()),
-        ("SLESS_STATIC_VALIDATION", "true".to_owned()),
-        ("S3_ENDPOINT", variable("SLESS_TEST_S3_ENDPOINT")),
-        ("S3_BUCKET", variable("SLESS_TEST_S3_BUCKET")),
-        ("S3_REGION", variable("SLESS_TEST_S3_REGION")),
-        ("S3_ACCESS_KEY", variable("SLESS_TEST_S3_ACCESS_KEY")),
-        ("S3_SECRET_KEY", variable("SLESS_TEST_S3_SECRET_KEY")),
-        ("RABBITMQ_URL", variable("SLESS_TEST_RABBITMQ_URL")),
-        ("DATABASE_URL", variable("SLESS_TEST_POSTGRES_URL")),
-        // What one machine has no use for does not disturb it.
-        // In a cluster it has the rights of an installation, and no more.
-        ("KUBECONFIG", variable("SLESS_TEST_KUBECONFIG_SLESS")),
-        ("SLESS_SYSTEM_NAMESPACE", format!("{namespace}-system")),
-        ("SLESS_NAMESPACE_PREFIX", namespace.to_owned()),
-        (
-            "REGISTRY_HOST",
-            format!("{}/{namespace}", variable("SLESS_TEST_REGISTRY")),
-        ),
-        ("REGISTRY_PLAIN_HTTP", "true".to_owned()),
-        ("SLESS_RUNTIME_REGISTRY", runtimes),
-        (
-            "SLESS_CALLER_CIDRS",
-            format!("{}/32", variable("SLESS_TEST_KUBERNETES_HOST")),
-        ),
-        ("SLESS_LEASE_TTL", "4s".to_owned()),
-    ] {
-        settings.push((name, value));
-    }
-    settings
 }
