@@ -2,7 +2,11 @@
 //!
 //! A log lives as long as its pod. What is to outlive it is for whatever collects logs in the cluster.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
@@ -33,6 +37,14 @@ struct Record {
     truncated: bool,
 }
 
+/// How often a log that is followed is opened again before its reader is told, without a line meanwhile.
+const REOPENINGS: u32 = 8;
+
+/// How long to wait before it is opened again the first time; twice as long each further time. By then it
+/// is known of a container that ended, or was started again, that it did.
+const REOPEN: Duration = Duration::from_secs(2);
+const REOPEN_AT_MOST: Duration = Duration::from_secs(15);
+
 /// A line, and when the node wrote it down.
 type Stamped = (Timestamp, LogLine);
 
@@ -40,7 +52,7 @@ type Stamped = (Timestamp, LogLine);
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Source {
     pod: String,
-    uid: String,
+    uid: Arc<str>,
     restarts: i32,
 }
 
@@ -84,11 +96,15 @@ impl Inner {
             key,
             changes,
             known: HashSet::new(),
+            last: HashMap::new(),
             streams: stream::SelectAll::new(),
             inner: self,
         };
         for (source, last) in ends {
-            follower.follow(source, last);
+            if let Some(last) = last {
+                follower.last.insert(source.uid.clone(), last);
+            }
+            follower.follow(source);
         }
         let later = stream::unfold(follower, async |mut follower| {
             let next = follower.next().await?;
@@ -99,11 +115,21 @@ impl Inner {
 
     /// What a log is made of now; `None` where there is no such thing any more.
     fn sources(&self, of: &LogTarget) -> Option<Vec<Source>> {
+        self.sources_that(of, |pod| {
+            pod.running_since.is_some() || pod.ended.is_some() || pod.restarts > 0
+        })
+    }
+
+    fn is_running(&self, of: &LogTarget, source: &Source) -> bool {
+        self.sources_that(of, |pod| pod.ended.is_none())
+            .is_some_and(|running| running.contains(source))
+    }
+
+    fn sources_that(&self, of: &LogTarget, are: impl Fn(&PodView) -> bool) -> Option<Vec<Source>> {
         let source = |pod: &PodView| {
-            let begun = pod.running_since.is_some() || pod.ended.is_some() || pod.restarts > 0;
-            begun.then(|| Source {
+            are(pod).then(|| Source {
                 pod: pod.name.clone(),
-                uid: pod.uid.clone(),
+                uid: pod.uid.as_str().into(),
                 restarts: pod.restarts,
             })
         };
@@ -153,13 +179,7 @@ impl Inner {
         match self.cluster.call(api.logs(pod, params)).await {
             Ok(text) => Ok(text.lines().filter_map(stamped).collect()),
             // The pod is gone, or its container has no log yet.
-            Err(fault)
-                if fault
-                    .status()
-                    .is_some_and(|status| matches!(status.code, 400 | 404)) =>
-            {
-                Ok(Vec::new())
-            }
+            Err(fault) if has_no_log(&fault) => Ok(Vec::new()),
             Err(fault) => Err(fault),
         }
     }
@@ -192,7 +212,9 @@ struct Follower {
     key: ObjectKey,
     changes: ChangeStream,
     known: HashSet<Source>,
-    streams: stream::SelectAll<stream::BoxStream<'static, Result<LogLine>>>,
+    /// Of each pod, when the last line was written that was given.
+    last: HashMap<Arc<str>, Timestamp>,
+    streams: stream::SelectAll<stream::BoxStream<'static, Result<(Arc<str>, Stamped)>>>,
 }
 
 impl Follower {
@@ -202,7 +224,7 @@ impl Follower {
             let gone = sources.is_none();
             for source in sources.into_iter().flatten() {
                 if !self.known.contains(&source) {
-                    self.follow(source, None);
+                    self.follow(source);
                 }
             }
             if gone && self.streams.is_empty() {
@@ -211,7 +233,11 @@ impl Follower {
             tokio::select! {
                 biased;
                 line = self.streams.next(), if !self.streams.is_empty() => match line {
-                    Some(line) => return Some(line),
+                    Some(Ok((pod, (stamp, line)))) => {
+                        self.last.insert(pod, stamp);
+                        return Some(Ok(line));
+                    }
+                    Some(Err(error)) => return Some(Err(error)),
                     None => continue,
                 },
                 change = self.changes.next() => match change {
@@ -225,39 +251,104 @@ impl Follower {
     }
 
     /// Adds the lines of a container that were written after those that were read.
-    fn follow(&mut self, source: Source, last: Option<Timestamp>) {
+    fn follow(&mut self, source: Source) {
         self.known.insert(source.clone());
-        let api: Api<Pod> = self.inner.api(&self.namespace);
-        let lines = async move {
-            let params = LogParams {
-                follow: true,
-                timestamps: true,
-                since_time: last.and_then(theirs),
-                ..LogParams::default()
-            };
-            let opened = api.log_stream(&source.pod, &params).await;
-            let lines = match opened {
-                Ok(reader) => reader.lines().boxed(),
-                // A pod that has gone meanwhile has no more lines.
-                Err(error) => {
-                    tracing::debug!(pod = %source.pod, %error, "a log cannot be followed");
-                    stream::empty().boxed()
-                }
-            };
-            lines
-                .map_err(|source| {
-                    Error::new(sless_core::ErrorKind::Interrupted, "the log broke off")
-                        .at(BACKEND)
-                        .with_source(source)
-                })
-                .try_filter_map(move |line| {
-                    let line =
-                        stamped(&line).filter(|(stamp, _)| last.is_none_or(|last| *stamp > last));
-                    std::future::ready(Ok(line.map(|(_, line)| line)))
-                })
+        let followed = Followed {
+            inner: self.inner.clone(),
+            of: self.of.clone(),
+            api: self.inner.api(&self.namespace),
+            last: self.last.get(&source.uid).copied(),
+            source,
+            lines: None,
+            broken: 0,
         };
-        self.streams.push(stream::once(lines).flatten().boxed());
+        let lines = stream::unfold(followed, async |mut followed| {
+            let next = followed.next().await?;
+            Some((next, followed))
+        });
+        self.streams.push(lines.boxed());
     }
+}
+
+/// Follows one container. A log that breaks off, or that ends while its container runs (an API server or a
+/// node agent was restarted, or could not follow any more files), is opened again behind the last line.
+struct Followed {
+    inner: Arc<Inner>,
+    of: LogTarget,
+    api: Api<Pod>,
+    source: Source,
+    last: Option<Timestamp>,
+    lines: Option<stream::BoxStream<'static, Result<Stamped>>>,
+    /// How often it broke off since a line came.
+    broken: u32,
+}
+
+impl Followed {
+    async fn next(&mut self) -> Option<Result<(Arc<str>, Stamped)>> {
+        while self.broken <= REOPENINGS {
+            let why = match &mut self.lines {
+                None => match self.open().await {
+                    Ok(lines) => {
+                        self.lines = Some(lines);
+                        continue;
+                    }
+                    Err(fault) if has_no_log(&fault) => return None,
+                    Err(fault) => Some(Error::from(fault)),
+                },
+                Some(lines) => match lines.next().await {
+                    Some(Ok((stamp, line))) => {
+                        (self.last, self.broken) = (Some(stamp), 0);
+                        return Some(Ok((self.source.uid.clone(), (stamp, line))));
+                    }
+                    Some(Err(error)) => Some(error),
+                    None => None,
+                },
+            };
+            self.lines = None;
+            tracing::debug!(pod = %self.source.pod, ?why, "a log that is followed broke off");
+            let wait = REOPEN.saturating_mul(1 << self.broken).min(REOPEN_AT_MOST);
+            self.broken += 1;
+            if let (Some(error), true) = (why, self.broken > REOPENINGS) {
+                return Some(Err(error));
+            }
+            if self.inner.is_running(&self.of, &self.source) {
+                tokio::time::sleep(wait).await;
+            }
+            if !self.inner.is_running(&self.of, &self.source) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The lines behind the last one.
+    async fn open(&mut self) -> Result<stream::BoxStream<'static, Result<Stamped>>, Fault> {
+        let last = self.last;
+        let params = LogParams {
+            follow: true,
+            timestamps: true,
+            since_time: last.and_then(theirs),
+            ..LogParams::default()
+        };
+        let opened = self.api.log_stream(&self.source.pod, &params).await?;
+        let lines = opened.lines().map_err(|source| {
+            Error::new(sless_core::ErrorKind::Interrupted, "the log broke off")
+                .at(BACKEND)
+                .with_source(source)
+        });
+        let newer = move |line: String| {
+            let line = stamped(&line).filter(|(stamp, _)| last.is_none_or(|last| *stamp > last));
+            std::future::ready(Ok(line))
+        };
+        Ok(lines.try_filter_map(newer).boxed())
+    }
+}
+
+/// Whether the pod is gone, or its container has no log yet.
+fn has_no_log(fault: &Fault) -> bool {
+    fault
+        .status()
+        .is_some_and(|status| matches!(status.code, 400 | 404))
 }
 
 /// A time as the bindings of Kubernetes have it.

@@ -131,7 +131,7 @@ impl Between {
         }
     }
 
-    /// Ends all watches.
+    /// Ends all watches, and all logs that are followed.
     pub(crate) fn cut(&self) {
         self.state.cuts.send_modify(|cuts| *cuts += 1);
     }
@@ -187,7 +187,7 @@ async fn pass(client: Client, state: Arc<State>, request: Request<Incoming>) -> 
     let query = parts.uri.query().unwrap_or_default();
     let watches = query
         .split('&')
-        .any(|part| part == "watch=true" || part == "watch=1");
+        .any(|part| matches!(part, "watch=true" | "watch=1" | "follow=true"));
     let changes = method != Method::GET && !query.contains("dryRun");
     if state.away.load(Ordering::Relaxed) {
         return failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable");

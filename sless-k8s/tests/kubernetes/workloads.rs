@@ -13,9 +13,12 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sless_conformance::Fixture;
-use sless_core::{Change, JobId, JobRun, Name, RunPhase, Scheduler as _, Uid};
+use sless_core::{
+    Change, JobId, JobRun, LogOptions, LogTarget, Name, RunPhase, Scheduler as _, Uid,
+};
 
 use super::{
+    between::Between,
     place::{Place, ask, call},
     world::{self, eventually},
 };
@@ -180,27 +183,30 @@ async fn a_killed_pod_is_replaced_and_calls_wait_for_it() {
         .delete(&pod.name_any(), &at_once)
         .await
         .expect("a deletion");
-    // A call that was sent to it before its end is known breaks off; it is not sent twice.
+    // A call that was sent to it before its end is known breaks off; it is not sent twice. The first may
+    // still be answered by it: its object goes before its processes do.
     let begun = Instant::now();
-    eventually("a call is answered", async || {
-        match call(&invoker, &json!("z")).await {
-            Ok(answer) if answer.status().is_success() => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    let answered = async || match call(&invoker, &json!("z")).await {
+        Ok(answer) if answer.status().is_success() => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    eventually("a call is answered", answered).await;
     assert!(
         begun.elapsed() < Duration::from_secs(30),
         "{:?}",
         begun.elapsed()
     );
-    let now: Vec<Pod> = place
-        .api::<Pod>()
-        .list(&ListParams::default())
-        .await
-        .expect("pods")
-        .items;
-    assert!(now.iter().any(|new| new.uid() != pod.uid()), "{now:?}");
+    eventually("another pod is there", async || {
+        let pods = place.api::<Pod>().list(&ListParams::default()).await;
+        let pods = pods.expect("pods").items;
+        if pods.iter().any(|new| new.uid() != pod.uid()) {
+            Ok(())
+        } else {
+            Err(format!("{pods:?}"))
+        }
+    })
+    .await;
+    eventually("a call is answered by it", answered).await;
     place.end().await;
 }
 
@@ -288,5 +294,29 @@ async fn a_finished_job_is_seen_at_once_and_a_long_event_arrives() {
         }
     })
     .await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Kubernetes: testing/kubernetes/up"]
+async fn a_followed_log_goes_on_where_its_connection_broke() {
+    use futures::TryStreamExt as _;
+    let (mark, wait) = (world::mark(), Duration::from_secs(60));
+    let config = world::config(&mark);
+    let between = Between::start(config.kubeconfig.as_deref().expect("a kubeconfig")).await;
+    let place = Place::of(mark, between.through(config)).await;
+    let workload = place.fixture("followed", Fixture::LogLines).await;
+    let invoker = place.ready(&workload).await;
+    let target = LogTarget::Function(workload.function.clone());
+    let options = LogOptions::default().following();
+    let logs = place.scheduler.logs(&target, &options).await;
+    let mut lines = logs.expect("a log");
+    for text in ["one", "two", "three"] {
+        ask(&invoker, &json!({ "stdout": [text] })).await;
+        let line = tokio::time::timeout(wait, lines.try_next()).await;
+        let line = line.expect("in time").expect("a line").expect("no end");
+        assert_eq!(line.text, text);
+        between.cut();
+    }
     place.end().await;
 }
