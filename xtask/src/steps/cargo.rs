@@ -32,15 +32,6 @@ pub(super) fn features(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-pub(super) fn tests(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
-    // A test that needs a service is marked `#[ignore = "needs …"]`, so that a plain `cargo test`
-    // works anywhere. Here everything runs, and a service that is missing is a failure.
-    let test =
-        Command::cargo("test").args(["--workspace", "--all-features", "--tests", "--no-fail-fast"]);
-    shell.run(&test.args(["--", "--include-ignored"]))?;
-    Ok(Outcome::Passed)
-}
-
 pub(super) fn doctests(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
     let test =
         Command::cargo("test").args(["--workspace", "--all-features", "--doc", "--no-fail-fast"]);

@@ -5,6 +5,7 @@ mod dependencies;
 mod files;
 mod layers;
 mod programs;
+mod tests;
 
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ pub(crate) const STEPS: &[Step] = &[
         about: "unit, property, conformance and end-to-end tests, the ignored ones too",
         limit: TESTS,
         services: true,
-        run: cargo::tests,
+        run: tests::run,
     },
     Step {
         name: "doctests",
