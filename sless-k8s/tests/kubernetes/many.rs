@@ -28,6 +28,8 @@ use super::{
 const RESYNC: Duration = Duration::from_secs(600);
 /// What the API server may be written for one function, from its creation until it is ready.
 const WRITES: usize = 5;
+/// How often to look at what costs nothing to look at.
+const OFTEN: Duration = Duration::from_millis(100);
 /// What an operator remembers of a function that does nothing.
 const MEMORY: usize = 10 * 1024;
 
@@ -107,6 +109,7 @@ fn looks(method: &Method, path: &str) -> bool {
 async fn until(
     what: &str,
     patience: Duration,
+    pause: Duration,
     mut reached: impl AsyncFnMut() -> Result<(), String>,
 ) -> Duration {
     let begun = Instant::now();
@@ -115,7 +118,7 @@ async fn until(
             Ok(()) => return begun.elapsed(),
             Err(seen) => assert!(begun.elapsed() < patience, "{what}: {seen}"),
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -146,7 +149,13 @@ async fn many_functions_cost_little() {
             0 | 1 => Err("it does not watch".to_owned()),
             _ => Ok(()),
         };
-        until("the operator starts", Duration::from_secs(60), watching).await;
+        until(
+            "the operator starts",
+            Duration::from_secs(60),
+            OFTEN,
+            watching,
+        )
+        .await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         measured.memory()
     };
@@ -176,7 +185,9 @@ async fn many_functions_cost_little() {
             count => Err(format!("{count} of {functions} are ready")),
         }
     };
-    until("all functions are ready", patience, ready).await;
+    // To list a thousand of them takes the API server that is measured a tenth of a second.
+    let seldom = OFTEN + Duration::from_millis(2) * functions as u32;
+    until("all functions are ready", patience, seldom, ready).await;
     let took = begun.elapsed();
     let writes = between.writes();
     let written: usize = writes.values().sum();
@@ -217,7 +228,13 @@ async fn many_functions_cost_little() {
         count if count >= functions => Ok(()),
         count => Err(format!("it looked {count} times")),
     };
-    let resynchronized = until("the new operator has looked at all", patience, looked).await;
+    let resynchronized = until(
+        "the new operator has looked at all",
+        patience,
+        OFTEN,
+        looked,
+    )
+    .await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(
         between.writes().is_empty(),
