@@ -6,6 +6,7 @@ mod command;
 mod e2e;
 mod hostile;
 mod limits;
+mod measure;
 mod operations;
 mod proxy;
 mod proxy_messages;

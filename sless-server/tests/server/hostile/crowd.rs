@@ -6,14 +6,19 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
+    runtime,
+    sync::oneshot,
     task::JoinSet,
 };
+
+use crate::e2e::process::{DEADLINE, LOOK};
 
 /// How long one waits between two bytes, and before it comes again when it was sent away.
 const BYTE: Duration = Duration::from_millis(500);
@@ -32,56 +37,88 @@ enum Way {
     Reset,
 }
 
-/// Clients that are connected until this is dropped.
+/// Clients that are connected until they leave, on a thread of their own: they stand for other machines, so
+/// whoever measures has nothing to do with what moves them.
 #[derive(Debug)]
 pub(super) struct Crowd {
-    clients: JoinSet<()>,
-    connected: Arc<AtomicUsize>,
+    count: usize,
+    begun: Arc<AtomicUsize>,
+    leave: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Crowd {
     /// This many of them, on this function.
     pub(super) fn gather(address: SocketAddr, function: &str, count: usize) -> Self {
-        let connected = Arc::new(AtomicUsize::new(0));
-        let mut clients = JoinSet::new();
-        for number in 0..count {
-            let way = match number % 10 {
-                0..3 => Way::SlowHead,
-                3..6 => Way::SlowBody,
-                6..9 => Way::SlowReader,
-                _ => Way::Reset,
-            };
-            let (function, connected) = (function.to_owned(), connected.clone());
-            clients.spawn(async move {
-                // Not all in one moment.
-                tokio::time::sleep(BYTE * u32::try_from(number % 100).unwrap() / 100).await;
-                connected.fetch_add(1, Ordering::Relaxed);
-                loop {
-                    // Whoever is sent away comes again.
-                    if let Ok(stream) = connect(address).await {
-                        let _ = misbehave(way, stream, &function).await;
-                    }
-                    let again = if matches!(way, Way::Reset) {
-                        BYTE
-                    } else {
-                        AGAIN
-                    };
-                    tokio::time::sleep(again).await;
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (leave, told) = oneshot::channel();
+        let (function, counted) = (function.to_owned(), begun.clone());
+        let thread = std::thread::spawn(move || {
+            let runtime = runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let mut clients = JoinSet::new();
+                for number in 0..count {
+                    clients.spawn(client(number, address, function.clone(), counted.clone()));
                 }
+                let _ = told.await;
+                clients.shutdown().await;
             });
+        });
+        Self {
+            count,
+            begun,
+            leave,
+            thread,
         }
-        Self { clients, connected }
     }
 
-    /// Waits until all have begun.
+    /// How many stay on their connection whatever the function does: those that never end a head.
+    pub(super) const fn stay(count: usize) -> usize {
+        count / 10 * 3
+    }
+
+    /// Waits until all have connected once.
     pub(super) async fn is_there(&self) {
-        while self.connected.load(Ordering::Relaxed) < self.clients.len() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let began = Instant::now();
+        while self.begun.load(Ordering::Relaxed) < self.count {
+            assert!(began.elapsed() < DEADLINE, "{:?} have begun", self.begun);
+            tokio::time::sleep(LOOK).await;
         }
     }
 
-    pub(super) async fn leave(mut self) {
-        self.clients.shutdown().await;
+    pub(super) async fn leave(self) {
+        let _ = self.leave.send(());
+        while !self.thread.is_finished() {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.thread.join().unwrap();
+    }
+}
+
+/// Misbehaves on and on.
+async fn client(number: usize, address: SocketAddr, function: String, begun: Arc<AtomicUsize>) {
+    let way = match number % 10 {
+        0..3 => Way::SlowHead,
+        3..6 => Way::SlowBody,
+        6..9 => Way::SlowReader,
+        _ => Way::Reset,
+    };
+    // Not all in one moment, and not all of those again that were sent away in one.
+    let share = u32::try_from(number % 100).unwrap();
+    tokio::time::sleep(BYTE * share / 100).await;
+    let again = match way {
+        Way::Reset => BYTE,
+        _ => AGAIN * (50 + share) / 100,
+    };
+    let mut first = Some(begun);
+    loop {
+        if let Ok(stream) = connect(address).await {
+            if let Some(begun) = first.take() {
+                begun.fetch_add(1, Ordering::Relaxed);
+            }
+            let _ = misbehave(way, stream, &function).await;
+        }
+        tokio::time::sleep(again).await;
     }
 }
 

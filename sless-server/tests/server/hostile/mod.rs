@@ -10,47 +10,22 @@ mod overload;
 mod slow;
 mod smuggling;
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use crate::e2e::machine::Machine;
-
-/// What measures, and what keeps a processor busy, runs alone among these.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-/// Whether the long forms run.
-fn is_long() -> bool {
-    std::env::var_os("SLESS_TEST_LONG").is_some_and(|value| value != "0")
-}
-
-/// Says what was measured, for whoever runs with `--nocapture`.
-#[allow(clippy::print_stderr)]
-fn report(text: &str) {
-    eprintln!("{text}");
-}
-
-/// How much memory a process holds now, in bytes.
-fn memory(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
-    kilobytes.parse::<u64>().unwrap() << 10
-}
+use crate::{
+    e2e::machine::Machine,
+    measure::{ALONE, holds, is_long, memory, quantile, report},
+};
 
 /// How many files a process has open.
 fn open_files(process: u32) -> usize {
     let folder = format!("/proc/{process}/fd");
     std::fs::read_dir(Path::new(&folder)).unwrap().count()
-}
-
-/// The value below which this share of them lies; they are sorted by this.
-fn quantile(values: &mut [Duration], share: f64) -> Duration {
-    values.sort_unstable();
-    values[((values.len() - 1) as f64 * share).round() as usize]
 }
 
 /// A client that means well: one connection that it keeps, one request after the other.
