@@ -35,4 +35,6 @@ pub use log::{DiscardLogs, LogLine, LogSink, LogStream};
 pub use once::{JobOutcome, run_once};
 pub use sandbox::{Confinement, Enforcement, Protection, Sandbox, SandboxReport};
 pub use system::lacking;
+#[cfg(target_os = "linux")]
+pub use system::{Turn, give_turn};
 pub use zygote::Zygote;

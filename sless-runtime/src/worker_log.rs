@@ -15,7 +15,9 @@ use crate::frame;
 use crate::log::{Kept, LogLine, LogStream, Tail};
 use crate::system::{Stream, receive};
 
-const READ: usize = 64 * 1024;
+/// What is read at once. Each line of it is made a record of before anybody else gets this thread, and a
+/// flood of short lines is hundreds of them.
+const READ: usize = 4 * 1024;
 /// A LOG frame's own fields and the request id, beside the line.
 const LOG_OVERHEAD: usize = 12 + 1024;
 /// What is read at most to find a call's last lines. The kernel holds less for one socket, so this is
@@ -77,19 +79,29 @@ impl WorkerLog {
             {
                 tokio::time::sleep(pause).await;
             }
-            let mut reading = lock(&self.reading);
-            let scratch = &mut reading.scratch;
-            let read = self
-                .socket
-                .try_io(Interest::READABLE, || receive(&self.socket, scratch));
-            match read {
+            match self.read_once() {
                 Ok(0) => return,
-                Ok(length) => self.take(&mut reading, length),
+                Ok(length) if length < READ => {}
+                // There may be much more.
+                Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return,
             }
         }
+    }
+
+    /// Reads what is there, up to [`READ`] bytes; 0 is the end.
+    fn read_once(&self) -> io::Result<usize> {
+        let mut reading = lock(&self.reading);
+        let scratch = &mut reading.scratch;
+        let length = self
+            .socket
+            .try_io(Interest::READABLE, || receive(&self.socket, scratch))?;
+        if length > 0 {
+            self.take(&mut reading, length);
+        }
+        Ok(length)
     }
 
     /// A call begins on this slot, of whose lines so many bytes are wanted.

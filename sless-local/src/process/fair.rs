@@ -1,38 +1,31 @@
 //! Keeps what uses up the machine from making everything else wait.
 //!
 //! Once more wants to run than there are processors, whatever of ours has used, for a while, more than an
-//! even share of what all of ours got gives way to the rest: its whole process group gets a low priority.
-//! That takes nothing from it as long as nobody else wants the processor. Where the system lets this
-//! process raise a priority again, that happens once the group has been modest for a while; else it stays,
-//! until a new process is started.
+//! even share of what all of ours got gives way to the rest: its whole process group gets the processor
+//! when nobody else of ours wants it. A lower priority would not do: who wakes up waits for the end of the
+//! other's turn all the same, some milliseconds at each step of a call. That takes nothing from the group as
+//! long as nobody else wants the processor. Where the system lets this process give its turn back, that
+//! happens once the group has been modest for a while; else it stays, until a new process is started.
 
 use std::{
     collections::{HashMap, HashSet},
+    fs,
     time::{Duration, Instant},
 };
 
-use procfs::{Current as _, LoadAverage, process::all_processes};
-use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
+use procfs::{
+    Current as _, LoadAverage,
+    process::{Process, all_processes},
+};
+use sless_runtime::{Turn, give_turn};
 
 /// How often it is looked.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
 
-/// How many steps of priority a group of one process gives way: it gets a tenth of the share that it would.
-const STEPS: u32 = 10;
-
-/// How many steps halve a share.
-const HALF: u32 = 3;
-
-/// The most steps.
-const STEPS_MAX: u32 = 19;
-
-/// The lowest priority that there is.
-const LOWEST: i32 = 19;
-
 /// At how many looks in a row a group was greedy until it gives way: a start is over by then.
 const GREEDY_LOOKS: u32 = 2;
 
-/// At how many looks in a row it was modest until it gets its priority back.
+/// At how many looks in a row it was modest until it gets its turn back.
 const MODEST_LOOKS: u32 = 8;
 
 /// What a group may use of one processor in any case.
@@ -59,12 +52,19 @@ struct Group {
     low: bool,
 }
 
-/// Processor time by group, in ticks, and how many processes it has.
+/// Processor time by group, in ticks, and which processes it has.
 #[derive(Debug)]
 struct Sample {
     at: Instant,
     used: HashMap<i32, u64>,
-    processes: HashMap<i32, u32>,
+    members: HashMap<i32, Vec<Member>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    process: i32,
+    /// Whether it has a session of its own, which competes with ours as a whole.
+    apart: bool,
 }
 
 impl Fair {
@@ -79,7 +79,7 @@ impl Fair {
         }
         let now = sample();
         if let Some(before) = self.before.take() {
-            self.judge(&shares(&before, &now), &now.processes, contended);
+            self.judge(&shares(&before, &now), &now.members, contended);
         }
         self.before = Some(now);
     }
@@ -87,42 +87,51 @@ impl Fair {
     fn judge(
         &mut self,
         shares: &HashMap<i32, f64>,
-        processes: &HashMap<i32, u32>,
+        members: &HashMap<i32, Vec<Member>>,
         contended: bool,
     ) {
         for (group, change) in decide(shares, &mut self.groups, contended) {
-            let own = getpriority_process(None).unwrap_or(0);
-            let priority = match change {
-                Change::Lower => low(own, processes.get(&group).copied().unwrap_or(1)),
-                Change::Restore => own,
+            let turn = match change {
+                Change::Lower | Change::StayLow => Turn::Last,
+                Change::Restore => Turn::Even,
             };
-            let Some(pid) = Pid::from_raw(group) else {
-                continue;
-            };
-            // It may have ended; and only some may raise a priority.
-            if setpriority_pgrp(Some(pid), priority).is_ok() {
-                tracing::info!(
-                    group,
-                    priority,
-                    "the priority of a process group was changed"
-                );
+            let mut changed = false;
+            for member in members.get(&group).into_iter().flatten() {
+                changed |= member.give(turn);
+            }
+            if changed && change != Change::StayLow {
+                tracing::info!(group, ?turn, "the turn of a process group was changed");
             }
         }
     }
 }
 
-/// The priority of a group that gives way to this process: so that many processes get no more than one would.
-fn low(own: i32, processes: u32) -> i32 {
-    let halvings = processes.max(1).ilog2();
-    let steps = STEPS
-        .saturating_add(HALF.saturating_mul(halvings))
-        .min(STEPS_MAX);
-    own.saturating_add_unsigned(steps).min(LOWEST)
+impl Member {
+    /// Gives all its threads that turn, and says whether one got it: it may have ended, and only some may
+    /// give a turn back.
+    fn give(self, turn: Turn) -> bool {
+        if self.apart {
+            // There may be no such thing.
+            let nice = match turn {
+                Turn::Even => "0",
+                Turn::Last => "19",
+            };
+            let _ = fs::write(format!("/proc/{}/autogroup", self.process), nice);
+        }
+        let threads = Process::new(self.process).and_then(|process| process.tasks());
+        let mut changed = false;
+        for thread in threads.into_iter().flatten().flatten() {
+            changed |= give_turn(thread.tid, turn).is_ok();
+        }
+        changed
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Lower,
+    /// It is low, and may have started something before it was.
+    StayLow,
     Restore,
 }
 
@@ -154,9 +163,13 @@ fn decide(
             };
         }
         if group.greedy >= GREEDY_LOOKS {
-            // Again at each look: for what it has started meanwhile.
+            let change = if group.low {
+                Change::StayLow
+            } else {
+                Change::Lower
+            };
             group.low = true;
-            changes.push((*number, Change::Lower));
+            changes.push((*number, change));
         } else if group.low && group.modest >= MODEST_LOOKS {
             group.low = false;
             changes.push((*number, Change::Restore));
@@ -191,6 +204,11 @@ fn sample() -> Sample {
         .collect();
     let parents: HashMap<i32, i32> = stats.iter().map(|stat| (stat.pid, stat.ppid)).collect();
     let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let mut used: HashMap<i32, u64> = HashMap::new();
+    let mut members: HashMap<i32, Vec<Member>> = HashMap::new();
+    let Some(this) = stats.iter().find(|stat| stat.pid == own) else {
+        return Sample { at, used, members };
+    };
     let is_ours = |leader: i32| {
         let mut seen = HashSet::new();
         let mut at = leader;
@@ -204,23 +222,16 @@ fn sample() -> Sample {
         }
         false
     };
-    let mut used: HashMap<i32, u64> = HashMap::new();
-    let mut processes: HashMap<i32, u32> = HashMap::new();
     for stat in &stats {
         let children = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
         *used.entry(stat.pgrp).or_default() += stat.utime + stat.stime + children;
-        *processes.entry(stat.pgrp).or_default() += 1;
+        members.entry(stat.pgrp).or_default().push(Member {
+            process: stat.pid,
+            apart: stat.session != this.session,
+        });
     }
-    let own_group = stats
-        .iter()
-        .find(|stat| stat.pid == own)
-        .map(|stat| stat.pgrp);
-    used.retain(|group, _| Some(*group) != own_group && is_ours(*group));
-    Sample {
-        at,
-        used,
-        processes,
-    }
+    used.retain(|group, _| *group != this.pgrp && is_ours(*group));
+    Sample { at, used, members }
 }
 
 #[cfg(test)]
@@ -233,9 +244,8 @@ mod tests {
         let mut groups = HashMap::new();
         assert_eq!(decide(&shares, &mut groups, false), []);
         assert_eq!(decide(&shares, &mut groups, true), [], "a start may be so");
-        for _ in 0..3 {
-            let lower = [(1, Change::Lower)];
-            assert_eq!(decide(&shares, &mut groups, true), lower);
+        for change in [Change::Lower, Change::StayLow, Change::StayLow] {
+            assert_eq!(decide(&shares, &mut groups, true), [(1, change)]);
         }
         let modest = HashMap::from([(1, 0.04), (2, 0.04)]);
         for _ in 1..MODEST_LOOKS {
@@ -243,13 +253,6 @@ mod tests {
         }
         assert_eq!(decide(&modest, &mut groups, true), [(1, Change::Restore)]);
         assert!(groups.is_empty());
-    }
-
-    #[test]
-    fn many_processes_get_no_more_than_one() {
-        let priorities = [0, 1, 2, 3, 4, 8, 1000].map(|processes| low(0, processes));
-        assert_eq!(priorities, [10, 10, 13, 13, 16, 19, 19]);
-        assert_eq!([low(-20, 1), low(5, 8)], [-10, 19]);
     }
 
     #[test]
@@ -269,5 +272,40 @@ mod tests {
         assert!(shares[&group] > ACTIVE, "{shares:?}");
         let own = rustix::process::getpgrp().as_raw_nonzero().get();
         assert!(!shares.contains_key(&own));
+    }
+
+    #[test]
+    fn all_of_a_group_waits_for_the_others_in_whatever_session_it_is() {
+        const SCHED_IDLE: u32 = 5;
+        for program in ["env", "setsid"] {
+            let mut started = std::process::Command::new(program)
+                .args(["sleep", "60"])
+                .spawn()
+                .expect("it runs");
+            let process = i32::try_from(started.id()).expect("a process id");
+            let began = Instant::now();
+            let member = loop {
+                let members: Vec<_> = sample().members.into_values().flatten().collect();
+                let member = members.iter().find(|member| member.process == process);
+                let member = *member.expect("it is there");
+                if member.apart == (program == "setsid") {
+                    break member;
+                }
+                assert!(began.elapsed() < Duration::from_secs(60), "{member:?}");
+            };
+            assert!(member.give(Turn::Last), "{program}");
+            let stat = Process::new(process).and_then(|process| process.stat());
+            let autogroup = fs::read_to_string(format!("/proc/{process}/autogroup"));
+            started.kill().expect("killed");
+            started.wait().expect("ended");
+            assert_eq!(stat.expect("it is there").policy, Some(SCHED_IDLE));
+            // Empty where the kernel has no groups of sessions, or others.
+            let autogroup = autogroup.unwrap_or_default();
+            let is_lowered = autogroup.ends_with(" nice 19\n");
+            assert!(
+                autogroup.is_empty() || is_lowered == member.apart,
+                "{autogroup}"
+            );
+        }
     }
 }

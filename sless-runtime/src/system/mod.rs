@@ -27,6 +27,8 @@ pub(crate) use other::{
 pub(crate) use sandbox::{
     Prepared, Separation, Watch, abilities, kill_left, kill_strays, prepare, prepare_command,
 };
+#[cfg(target_os = "linux")]
+pub use sandbox::{Turn, give_turn};
 #[cfg(unix)]
 pub(crate) use spawn::{confine, spawn};
 #[cfg(not(unix))]

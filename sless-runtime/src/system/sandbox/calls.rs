@@ -216,6 +216,15 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }).map(drop)
 }
 
+/// Gives a thread of any process a policy of the scheduler that knows no priority (sched(7)).
+pub(super) fn set_policy(thread: c_int, policy: c_int) -> io::Result<()> {
+    // The kernel's `struct sched_param`. By number, since musl's function refuses.
+    let priority: c_int = 0;
+    let call = libc::SYS_sched_setscheduler;
+    // SAFETY: the pointer is to the one number that the kernel reads.
+    check(unsafe { libc::syscall(call, thread, policy, &raw const priority) }).map(drop)
+}
+
 /// Runs something in a child of its own, and waits for its end.
 ///
 /// `work` must neither allocate nor lock. The child ends without running anything else.

@@ -48,6 +48,8 @@ impl Limits {
             (Resource::Nofile, confinement.open_files),
             (Resource::Memlock, 8 << 20),
             (Resource::Rtprio, 0),
+            // Who was put behind the others stays there.
+            (Resource::Nice, 0),
         ];
         if apart {
             limits.push((Resource::Nproc, u64::from(confinement.processes)));

@@ -16,6 +16,7 @@ mod limits;
 mod namespaces;
 mod places;
 mod trace;
+mod turn;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ use crate::sandbox::{Abilities, Confinement, SIGNALS_ABI, Sandbox, SandboxReport
 
 pub(crate) use self::copies::Separation;
 pub(crate) use self::left::{kill_left, kill_strays};
+pub use self::turn::{Turn, give_turn};
 
 /// What this machine was found to be able to.
 struct Machine {

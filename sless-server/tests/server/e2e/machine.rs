@@ -1,6 +1,6 @@
 //! A server on a data folder, spoken to as its users do.
 
-use std::{net::SocketAddr, path::Path, time::Instant};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Instant};
 
 use futures::StreamExt;
 use rustix::process::Signal;
@@ -17,7 +17,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::process::{DEADLINE, LOOK, Process, command};
+use super::process::{DEADLINE, LOOK, Process, command, marked_processes};
 
 /// A running server, and a user of it.
 #[derive(Debug)]
@@ -139,6 +139,30 @@ impl Machine {
             assert!(began.elapsed() < DEADLINE, "{text:?} is not in {log}");
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// The processes of a function: its workers, and what they were forked from.
+    pub(crate) fn processes(&self, name: &str) -> Vec<u32> {
+        let server = self.process.id();
+        let parents: BTreeMap<_, _> = marked_processes()
+            .into_iter()
+            .map(|(id, parent, _)| (id, parent))
+            .collect();
+        let below = |id: &&u32| {
+            let mut at = **id;
+            while let Some(parent) = parents.get(&at) {
+                at = *parent;
+            }
+            at == server
+        };
+        let wanted = format!("SLESS_FUNCTION={name}");
+        let of_function = parents.keys().filter(below).copied().filter(|id| {
+            let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|line| line == wanted.as_bytes())
+        });
+        of_function.collect()
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

@@ -1,10 +1,8 @@
 //! A noisy neighbour: a function that spins, forks, allocates and floods its log, beside another one that
 //! answers all the same.
 
-#![allow(clippy::print_stdout, reason = "the times are told")]
-
 use std::{
-    env, fs,
+    fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -14,8 +12,9 @@ use sless_api::{CreateFunction, client::Call};
 
 use super::{
     machine::{Machine, json as call_with, python},
-    process::{DEADLINE, LOOK, marked_processes},
+    process::{DEADLINE, LOOK},
 };
+use crate::measure::{ALONE, holds, is_long, memory, quantile, report};
 
 /// Answers at once.
 const QUIET: &str = "def handle(event):\n    return 'here'\n";
@@ -53,20 +52,15 @@ const MEMORY_BYTES: u64 = 160 << 20;
 /// How many calls of the noisy one go on at once.
 const AT_ONCE: u32 = 3;
 
-/// How long a stretch of noise goes on until it counts: until it was seen, and gives way.
-const SEEN_WITHIN: Duration = Duration::from_secs(3);
-
-/// How long a stretch of quiet or noise is measured.
-const STRETCH: Duration = Duration::from_secs(3);
-
-/// How many of each.
-const STRETCHES: u32 = 6;
+/// How long the other one is called at least while the noise begins.
+const ONSET: Duration = Duration::from_secs(3);
 
 /// How many times as long the noise may let the quiet one take, at the 99th percentile.
 const BOUND: f64 = 2.0;
 
-/// How often it is measured anew, where something else was noisy.
-const TRIES: u32 = 3;
+/// Two policies of the scheduler (sched(7)).
+const SCHED_OTHER: u32 = 0;
+const SCHED_IDLE: u32 = 5;
 
 /// How many bytes a log takes, and the JSON of its last line.
 const LOG_BYTES: u64 = (2 << 20) + (64 << 10);
@@ -77,6 +71,8 @@ const SERVER_GROWTH: u64 = 64 << 20;
 struct Street {
     machine: Machine,
     data: tempfile::TempDir,
+    /// How many processes the noisy one has at rest: a worker, and what that was forked from.
+    at_rest: usize,
 }
 
 impl Street {
@@ -92,7 +88,13 @@ impl Street {
             ..python("noisy")
         };
         machine.deploy(noisy, &[("handler.py", NOISY)]).await;
-        Self { machine, data }
+        let mut street = Self {
+            machine,
+            data,
+            at_rest: 0,
+        };
+        street.at_rest = street.machine.processes("noisy").len();
+        street
     }
 
     /// As much noise as the function can make. Never ends.
@@ -123,49 +125,43 @@ impl Street {
         took
     }
 
-    /// The processes of a function: number, resident bytes, and priority.
-    fn processes(&self, name: &str) -> Vec<(u32, u64, i64)> {
-        let server = self.machine.process.id();
-        let parents: std::collections::BTreeMap<_, _> = marked_processes()
-            .into_iter()
-            .map(|(id, parent, _)| (id, parent))
-            .collect();
-        let below = |id: &&u32| {
-            let mut at = **id;
-            while let Some(parent) = parents.get(&at) {
-                at = *parent;
-            }
-            at == server
-        };
-        let wanted = format!("SLESS_FUNCTION={name}");
-        let ids = parents.keys().filter(below).copied();
-        let of_function = ids.filter(|id| {
-            let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-            environment
-                .split(|byte| *byte == 0)
-                .any(|line| line == wanted.as_bytes())
-        });
-        of_function
-            .filter_map(|id| Some((id, resident(id)?, priority(id)?)))
-            .collect()
+    /// Whether the noise is made, and waits for all others, save for what its worker was forked from.
+    fn gives_way(&self) -> bool {
+        let all = self.machine.processes("noisy");
+        let waits = |id: &&u32| turns(**id).iter().all(|turn| *turn == SCHED_IDLE);
+        all.len() > self.at_rest && all.len() - all.iter().filter(waits).count() < self.at_rest
     }
 
-    fn own_priority(&self) -> i64 {
-        priority(self.machine.process.id()).unwrap()
+    /// Waits until it is so, and answers how long that took.
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) -> Duration {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(
+                began.elapsed() < DEADLINE,
+                "{what}: {:?}",
+                self.machine.processes("noisy")
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+        began.elapsed()
     }
 }
 
-/// The priority of a process: the lower, the sooner it gets its turn.
-fn priority(id: u32) -> Option<i64> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(16)?
-        .parse()
-        .ok()
+/// The policies by which the threads of a process get the processor (sched(7)).
+fn turns(process: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    threads
+        .filter_map(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+            let fields = stat.rsplit_once(')')?.1;
+            // The 41st field, where this begins with the third (proc_pid_stat(5)).
+            fields.split_whitespace().nth(38)?.parse().ok()
+        })
+        .collect()
 }
 
+/// The memory of a process, unless it has ended meanwhile.
 fn resident(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status
@@ -182,31 +178,26 @@ fn log_bytes(data: &Path) -> u64 {
         .sum()
 }
 
-/// The 99th percentile.
-fn p99(mut took: Vec<Duration>) -> Duration {
-    took.sort();
-    took[(took.len() * 99).div_ceil(100) - 1]
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_noisy_function_takes_its_own_memory_log_and_time() {
+    let _alone = ALONE.lock().await;
     let street = Street::new().await;
     let server = street.machine.process.id();
-    let before = resident(server).unwrap();
+    let before = memory(server);
     let look = async {
         let began = Instant::now();
         let (mut gives_way, mut most, mut log) = (false, 0, 0);
-        let own = street.own_priority();
         // It does all that it is meant to, and no more.
         while !gives_way || most < MEMORY_BYTES / 4 || log < LOG_BYTES / 4 {
-            for (id, bytes, priority) in street.processes("noisy") {
+            for id in street.machine.processes("noisy") {
+                let Some(bytes) = resident(id) else { continue };
                 assert!(bytes <= MEMORY_BYTES, "{id} has {bytes} bytes");
-                gives_way |= priority > own;
                 most = most.max(bytes);
             }
+            gives_way |= street.gives_way();
             log = log_bytes(street.data.path());
             assert!(log <= LOG_BYTES, "{log} bytes of log");
-            let seen = (gives_way, most, log, own, street.processes("noisy"));
+            let seen = (gives_way, most, log, street.machine.processes("noisy"));
             assert!(
                 began.elapsed() < DEADLINE,
                 "gives way, memory, log: {seen:?}"
@@ -216,15 +207,22 @@ async fn a_noisy_function_takes_its_own_memory_log_and_time() {
     };
     let answered = tokio::select! {
         () = street.noise() => unreachable!("it never ends"),
-        (calls, ()) = async { futures::join!(street.calls(SEEN_WITHIN), look) } => calls.len(),
+        (calls, ()) = async { futures::join!(street.calls(ONSET), look) } => calls.len(),
     };
-    for (id, _, priority) in street.processes("quiet") {
-        assert_eq!(priority, street.own_priority(), "{id} is modest");
+    for id in street
+        .machine
+        .processes("quiet")
+        .into_iter()
+        .chain([server])
+    {
+        let turns = turns(id);
+        let even = turns.iter().all(|turn| *turn == SCHED_OTHER);
+        assert!(!turns.is_empty() && even, "{id} is modest: {turns:?}");
     }
-    let after = resident(server).unwrap();
-    println!(
+    let after = memory(server);
+    report(&format!(
         "{answered} calls answered beside it; the server took {before} bytes, and then {after}"
-    );
+    ));
     assert!(
         after < before + SERVER_GROWTH,
         "from {before} to {after} bytes"
@@ -232,46 +230,33 @@ async fn a_noisy_function_takes_its_own_memory_log_and_time() {
     street.machine.stop().await;
 }
 
-/// The bound holds on a machine that does nothing else, so this is not for a run of all tests.
+/// Once the noise was seen, and gives way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_calls_of_another_take_at_most_twice_as_long() {
-    if env::var_os("SLESS_TEST_LONG").is_none() {
-        println!("left out: SLESS_TEST_LONG is not set");
-        return;
-    }
+    let _alone = ALONE.lock().await;
+    let (rounds, lasts) = if is_long() {
+        (11, Duration::from_secs(5))
+    } else {
+        (5, Duration::from_secs(1))
+    };
     let street = Street::new().await;
-    street.calls(STRETCH).await;
-    for attempt in 1.. {
-        let (mut quiet, mut noisy) = (Vec::new(), Vec::new());
-        for _ in 0..STRETCHES {
-            quiet.extend(street.calls(STRETCH).await);
-            let measured = async {
-                let onset = street.calls(SEEN_WITHIN).await;
-                (onset, street.calls(STRETCH).await)
-            };
-            let (onset, measured) = tokio::select! {
-                () = street.noise() => unreachable!("it never ends"),
-                measured = measured => measured,
-            };
-            println!(
-                "p99 of {} calls until it gives way: {:?}",
-                onset.len(),
-                p99(onset)
-            );
-            noisy.extend(measured);
-            // The calls that were left end, and the quiet is quiet.
-            tokio::time::sleep(Duration::from_secs(2)).await;
-        }
-        let counts = (quiet.len(), noisy.len());
-        let (alone, beside) = (p99(quiet), p99(noisy));
-        let ratio = beside.as_secs_f64() / alone.as_secs_f64();
-        println!(
-            "p99 alone {alone:?}, beside the noise {beside:?}: {ratio:.2} times, {counts:?} calls"
-        );
-        if ratio <= BOUND {
-            break;
-        }
-        assert!(attempt < TRIES, "{ratio:.2} times as long");
-    }
+    street.calls(lasts).await;
+    let round = async || {
+        let mut quiet = street.calls(lasts).await;
+        let measured = async {
+            let seen = street.until("it gives way", || street.gives_way()).await;
+            (seen, street.calls(lasts).await)
+        };
+        let (seen, mut noisy) = tokio::select! {
+            () = street.noise() => unreachable!("it never ends"),
+            measured = measured => measured,
+        };
+        report(&format!("the noise gave way after {seen:?}"));
+        // The calls that were left end, and what they started with them.
+        let is_quiet = || street.machine.processes("noisy").len() <= street.at_rest;
+        street.until("it ends", is_quiet).await;
+        (quantile(&mut quiet, 0.99), quantile(&mut noisy, 0.99))
+    };
+    holds(BOUND, rounds, round).await;
     street.machine.stop().await;
 }
