@@ -18,6 +18,7 @@ mod kubernetes {
     mod curl_image;
     mod faults;
     mod handover;
+    mod images;
     mod index;
     mod isolation;
     mod job_reasons;

@@ -25,7 +25,7 @@ use tokio_util::{
 use self::{log::BuildLog, record::Record};
 pub(super) use self::{
     maker::{Broken, Maker, Progress},
-    record::image_tag,
+    record::{BUILT, image_tag},
     site::{Site, blocking, unreadable},
 };
 use crate::error::BACKEND;

@@ -15,6 +15,10 @@ const LOG: &str = "application/vnd.sless.build-log.v1+jsonl";
 const RECORD: &str = "sless.io/build";
 /// What the tags of records begin with.
 const PREFIX: &str = "build-";
+/// What the tags begin with that keep images.
+const IMAGE: &str = "image-";
+/// What the tags of images begin with that a Job pushes; the short name of its build follows.
+pub(in crate::builder) const BUILT: &str = "built-";
 
 /// A build as it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +60,15 @@ pub(super) fn is_record(tag: &str) -> bool {
 
 /// The tag that keeps an image.
 pub(in crate::builder) fn image_tag(digest: Digest) -> String {
-    format!("image-{}", &digest.hex()[..32])
+    format!("{IMAGE}{}", &digest.hex()[..32])
+}
+
+/// Whether a tag names an image of any build but those.
+pub(super) fn is_image_but(tag: &str, kept: &[BuildId]) -> bool {
+    match tag.strip_prefix(BUILT) {
+        Some(short) => !kept.iter().any(|id| id.short() == short),
+        None => tag.starts_with(IMAGE),
+    }
 }
 
 /// The repository of a function's images.

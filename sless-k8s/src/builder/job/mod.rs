@@ -36,7 +36,7 @@ use self::{
     dockerfile::{Passing, Recipe},
     plan::Work,
 };
-use super::builds::{Broken, Builds, Maker, Progress, Site, image_tag, unreadable};
+use super::builds::{BUILT, Broken, Builds, Maker, Progress, Site, image_tag, unreadable};
 use crate::{Cluster, LayerBuilderConfig, registry::Reference};
 
 /// Builds with BuildKit in a Job, whatever a source asks for.
@@ -181,7 +181,7 @@ impl JobMaker {
         let plain = |image: &Reference, seen: &Reference| {
             spoken.contains(&image.host) || spoken.contains(&seen.host)
         };
-        let target = self.seen(site, source::named(site, &request.id, source::BUILT));
+        let target = self.seen(site, source::named(site, &request.id, BUILT));
         let mut plain_http = BTreeSet::new();
         if plain(&site.repository, &target) {
             plain_http.insert(target.host.clone());
@@ -211,7 +211,7 @@ impl JobMaker {
 
     /// The image that the Job pushed, under the name that keeps it.
     async fn pushed(&self, site: &Site, id: &BuildId) -> Result<Digest, Broken> {
-        let at = source::named(site, id, source::BUILT);
+        let at = source::named(site, id, BUILT);
         let Some((kind, bytes)) = site.registry.manifest(&at).await.map_err(Error::from)? else {
             let message = "the build's Job ended well, and its image is not in the registry";
             let failure = Failure::new(reason::BACKEND_UNAVAILABLE, message);

@@ -15,7 +15,7 @@ use sless_core::{BuildId, Error, ErrorKind, FunctionId, Receipt, Result};
 use super::{
     JobMaker,
     plan::{BUILD, of_function},
-    source::{self, BUILT, CACHE, SOURCE},
+    source::{self, CACHE, SOURCE},
 };
 use crate::{
     builder::builds::Site,
@@ -45,12 +45,9 @@ impl JobMaker {
             return Ok(());
         }
         self.wait_until_gone(&of_build).await?;
-        let mut dropped = Receipt::default();
-        for prefix in [SOURCE, BUILT] {
-            let at = source::named(site, id, prefix);
-            source::forget(site, "build_source", &at, &mut dropped).await?;
-        }
-        Ok(())
+        // The image, if it came to that, goes with the next pruning: it may be the same as one that is used.
+        let at = source::named(site, id, SOURCE);
+        source::forget(site, "build_source", &at, &mut Receipt::default()).await
     }
 
     /// Ends the builds of a function that are not kept, and removes what they left. With nothing to keep,
@@ -67,10 +64,20 @@ impl JobMaker {
         if !kept.is_empty() {
             selector.push_str(&format!(",{BUILD} notin ({})", kept.join(",")));
         }
-        self.delete_objects(&selector, &mut |kind, name| {
-            receipt.add(kind, name, BACKEND);
-        })
-        .await?;
+        let ending = self
+            .delete_objects(&selector, &mut |kind, name| {
+                receipt.add(kind, name, BACKEND);
+            })
+            .await?;
+        if ending {
+            // Until then it may push. One on a node that does not answer keeps nobody waiting for good.
+            match self.wait_until_gone(&selector).await {
+                Err(error) if error.kind() == ErrorKind::Timeout => {
+                    tracing::warn!(%function, error = %error.chain(), "a build was left to its end");
+                }
+                other => other?,
+            }
+        }
         let at = site.of(function);
         for tag in site.registry.tags(&at).await.map_err(Error::from)? {
             let short = tag.strip_prefix(SOURCE);
@@ -101,22 +108,25 @@ impl JobMaker {
         Ok(())
     }
 
-    /// Deletes the Jobs and Secrets of this selection, and tells which.
+    /// Deletes the Jobs and Secrets of this selection, and tells which. Answers whether there was a Job, be it
+    /// one that was ending.
     async fn delete_objects(
         &self,
         selector: &str,
         deleted: &mut (dyn FnMut(&str, &str) + Send),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let selected = ListParams::default().labels(selector);
         let jobs: Api<Job> = self.api();
+        let mut found = false;
         for job in self.listed(&jobs, &selected).await? {
+            found = true;
             let name = job.name_any();
             if job.metadata.deletion_timestamp.is_none() && self.delete(&jobs, &name).await? {
                 deleted("job", &name);
             }
         }
         if !self.secrets {
-            return Ok(());
+            return Ok(found);
         }
         let secrets: Api<Secret> = self.api();
         for secret in self.listed(&secrets, &selected).await? {
@@ -125,7 +135,7 @@ impl JobMaker {
                 deleted("secret", &name);
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     async fn wait_until_gone(&self, selector: &str) -> Result<()> {

@@ -15,8 +15,6 @@ use crate::{
 
 /// What the tags of sources begin with.
 pub(super) const SOURCE: &str = "source-";
-/// What the tags of images that a Job pushes begin with.
-pub(super) const BUILT: &str = "built-";
 /// The tag of the layers that are kept between builds.
 pub(super) const CACHE: &str = "cache";
 

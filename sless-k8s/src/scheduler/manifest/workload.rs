@@ -196,6 +196,20 @@ mod tests {
     }
 
     #[test]
+    fn an_image_is_named_by_its_digest_and_a_rollout_by_its_build() {
+        let built_at: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+        let made = deployment(&SchedulerConfig::default(), &workload(), built_at);
+        let template = &made["spec"]["template"];
+        let image = format!("r.example/a@{}", Digest::of("a"));
+        assert_eq!(template["spec"]["containers"][0]["image"], image);
+        let notes = &template["metadata"]["annotations"];
+        assert_eq!(
+            notes["kubectl.kubernetes.io/restartedAt"],
+            "2026-01-02T03:04:05Z"
+        );
+    }
+
+    #[test]
     fn a_name_with_a_digit_in_front_is_one_for_a_service() {
         let made = service(&workload().function);
         let name = made["metadata"]["name"].as_str().expect("a name");
