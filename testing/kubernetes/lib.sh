@@ -49,6 +49,13 @@ stop() { # signal, name…: the signal, ten seconds, SIGKILL
     rm -f "$state/pids/$name"
   done
 }
+end_with() { # owner, name, command…: runs the command once the process `owner` has ended
+  local owner=$1 name=$2 at; shift 2
+  at=$(started_at "$owner"); [ -n "$at" ] || fail "there is no process $owner"
+  run "$name" bash -c '
+    while [ "$(awk "{sub(/^.*\\) /, \"\"); print \$20}" "/proc/$1/stat" 2>/dev/null)" = "$2" ]; do sleep 0.5; done
+    rm -f "$3"; shift 3; exec "$@"' "$name" "$owner" "$at" "$state/pids/$name" "$@"
+}
 wait_for() { # name, seconds, command…: until the command succeeds
   local name=$1 seconds=$2; shift 2
   local deadline=$((SECONDS + seconds))
