@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Instant};
 use futures::StreamExt;
 use rustix::process::Signal;
 use sless_api::{
-    CreateFunction, Function, FunctionPhase, LogQuery,
+    CreateFunction, Function, FunctionPhase, Invocation, InvocationsQuery, LogQuery,
     client::{Call, Client, ClientConfig, Content},
 };
 use sless_core::{
@@ -163,6 +163,20 @@ impl Machine {
                 .any(|line| line == wanted.as_bytes())
         });
         of_function.collect()
+    }
+
+    /// What is recorded of the calls of a function, all of it.
+    pub(crate) async fn records(&self, name: &str) -> Vec<Invocation> {
+        let (mut records, mut query) = (Vec::new(), InvocationsQuery::default());
+        loop {
+            let page = self.client.invocations(&self.namespace, name, &query).await;
+            let page = page.unwrap();
+            records.extend(page.items);
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                return records;
+            }
+        }
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

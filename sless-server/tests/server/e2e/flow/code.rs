@@ -1,6 +1,7 @@
 //! The code of the functions.
 
 use sless_api::CreateFunction;
+use sless_core::source::{SourceTree, pack};
 
 use super::super::machine::{node, python, zip};
 
@@ -76,6 +77,41 @@ impl Language {
             Self::Node => zip(&[("handler.js", UNSAFE_NODE)]),
         }
     }
+}
+
+/// The zip of a version in Python that is known by a package, which has to be installed.
+pub(crate) fn installing(version: u32) -> Vec<u8> {
+    let zip = |files: Vec<(String, Vec<u8>)>| {
+        let tree = SourceTree::from_files(files).unwrap();
+        let zip = std::io::Cursor::new(Vec::new());
+        pack::write_zip(&tree, zip).unwrap().into_inner()
+    };
+    let file = |path: &str, text: &str| (path.to_owned(), text.as_bytes().to_vec());
+    // The smallest wheel (PEP 427): its record names the files without digests, which pip takes.
+    let info = "brought-1.0.dist-info";
+    let wheel = zip(vec![
+        file("brought.py", &format!("VERSION = {version}\n")),
+        file(
+            &format!("{info}/METADATA"),
+            "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n",
+        ),
+        file(
+            &format!("{info}/WHEEL"),
+            "Wheel-Version: 1.0\nGenerator: sless\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        ),
+        file(
+            &format!("{info}/RECORD"),
+            &format!("brought.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"),
+        ),
+    ]);
+    let name = "brought-1.0-py3-none-any.whl";
+    zip(vec![
+        file("handler.py", PYTHON),
+        file("lib/__init__.py", ""),
+        file("lib/part.py", "from brought import VERSION\n"),
+        file("requirements.txt", &format!("./{name}\n")),
+        (name.to_owned(), wheel),
+    ])
 }
 
 /// The zip of a version.

@@ -1,12 +1,17 @@
 //! Upload, validation, storage, build, calls, new versions, stop and start, deletion.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+#![allow(clippy::print_stdout, reason = "the times are told")]
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
 
 use futures::TryStreamExt as _;
 use serde_json::json;
 use sless_api::{CreateTrigger, FunctionPhase, PatchTrigger, client::Content};
 
-use super::{Flow, Place, until, version};
+use super::{Flow, Place, code::installing, until, version};
 use crate::support::refused;
 
 impl Flow<'_> {
@@ -31,16 +36,24 @@ impl Flow<'_> {
     async fn upload(&self, number: u32) -> String {
         let (client, namespace, name) =
             (&self.machine.client, &self.machine.namespace, self.name());
-        let content = Content::bytes(version(self.language, number));
+        let zip = if self.by_cluster && number > 1 {
+            installing(number)
+        } else {
+            version(self.language, number)
+        };
+        let content = Content::bytes(zip);
         let uploaded = client.upload(namespace, name, content).await.unwrap();
         uploaded.code_sha256
     }
 
     pub(super) async fn deploys(&self) {
+        let began = Instant::now();
         let digest = self.upload(1).await;
         let ready = self
             .function_is("ready", |it| it.phase == FunctionPhase::Ready)
             .await;
+        let (name, took) = (self.name(), began.elapsed().as_secs_f64());
+        println!("{name}: ready {took:.1} s after its upload began");
         assert_eq!(ready.code_sha256.as_deref(), Some(&*digest));
         assert_eq!(ready.ready_replicas, 1);
         assert!(
@@ -139,8 +152,11 @@ impl Flow<'_> {
             "{answer}"
         );
         if let Some(objects) = &self.place.objects {
+            assert!(!objects.images().is_empty(), "the registry has its image");
             until("no pod runs", async || {
-                let pods = objects.owners::<k8s_openapi::api::core::v1::Pod>().await;
+                let mut pods = objects.owners::<k8s_openapi::api::core::v1::Pod>().await;
+                // Where the cluster fires, the pods that did are there, too.
+                pods.retain(|(owner, _)| owner == self.name());
                 if pods.is_empty() {
                     Ok(())
                 } else {
@@ -218,5 +234,14 @@ pub(crate) async fn nothing_is_left(place: &Place) {
         })
         .await;
         assert!(objects.namespaces_are_there().await);
+        until("nothing is in the registry", async || {
+            let images = objects.images();
+            if images.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{images:?}"))
+            }
+        })
+        .await;
     }
 }

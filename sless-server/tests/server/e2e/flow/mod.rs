@@ -26,22 +26,32 @@ pub(super) struct Flow<'a> {
     pub(super) language: Language,
     /// Whether one process does everything, so that a deletion's receipt is known where it was asked for.
     pub(super) together: bool,
+    /// Whether the cluster fires schedules, and the second version has a package to install.
+    pub(super) by_cluster: bool,
 }
 
 impl Flow<'_> {
     /// All of it.
     pub(super) async fn run(&self) {
+        self.lives().await;
+        self.leaves_nothing().await;
+    }
+
+    async fn lives(&self) {
         self.refuses_what_is_unsafe().await;
         self.deploys().await;
         self.schedules().await;
         self.shows_its_source().await;
         self.rolls_out_without_a_failed_call().await;
+        if self.by_cluster {
+            let told = "Successfully installed brought-1.0";
+            self.machine.logged(self.name(), told).await;
+        }
         self.stops_and_starts().await;
         self.handles_messages().await;
         self.runs_jobs().await;
         self.fires_by_schedule().await;
         self.has_recorded_all().await;
-        self.leaves_nothing().await;
     }
 
     fn name(&self) -> &'static str {
@@ -104,6 +114,7 @@ async fn on(backend: Backend, language: Language) {
         machine: &machine,
         language,
         together: true,
+        by_cluster: false,
     };
     flow.run().await;
     machine.stop().await;
@@ -124,7 +135,33 @@ async fn a_node_function_lives_on_one_machine() {
 #[tokio::test]
 #[ignore = "needs S3, RabbitMQ, PostgreSQL and Kubernetes: testing/*/up"]
 async fn a_python_function_lives_in_a_cluster() {
-    on(Backend::Kubernetes, Language::Python).await;
+    // With the parts that one asks for: what is to be installed is installed by a Job, and the schedule is
+    // a CronJob.
+    let place = Place::new(Backend::Kubernetes).await;
+    let parts = place.parts().await;
+    let machine = place.start_with(&place.settings_of(&parts, true)).await;
+    let flow = Flow {
+        place: &place,
+        machine: &machine,
+        language: Language::Python,
+        together: true,
+        by_cluster: true,
+    };
+    flow.lives().await;
+    machine.stop().await;
+    // Back to the engine's clock.
+    let machine = place.start_with(&place.settings_of(&parts, false)).await;
+    let flow = Flow {
+        place: &place,
+        machine: &machine,
+        language: Language::Python,
+        together: true,
+        by_cluster: false,
+    };
+    flow.is_taken_back().await;
+    flow.leaves_nothing().await;
+    parts.are_bare().await;
+    machine.stop().await;
 }
 
 #[tokio::test]

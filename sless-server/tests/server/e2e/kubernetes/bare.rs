@@ -99,7 +99,8 @@ async fn one_process_needs_no_service_and_tells_what_it_lacks() {
     machine.stop().await;
 }
 
-fn script(name: &str) -> Command {
+/// A script of `testing/kubernetes`.
+pub(super) fn script(name: &str) -> Command {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/kubernetes");
     Command::new(scripts.join(name))
 }

@@ -4,6 +4,7 @@ mod bare;
 mod fleet;
 mod killed;
 mod kubectl;
+mod node;
 mod roles;
 mod rolling;
 mod start;

@@ -20,6 +20,7 @@ async fn a_function_lives_among_processes_apart() {
         machine: &machine,
         language: Language::Python,
         together: false,
+        by_cluster: false,
     };
     flow.run().await;
     machine.stop().await;

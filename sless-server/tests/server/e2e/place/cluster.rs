@@ -1,6 +1,6 @@
 //! What is in the cluster, as an administrator sees it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -10,8 +10,8 @@ use kube::{
     discovery::{Discovery, Scope, verbs},
 };
 
-use super::ground::{Ground, variable};
-pub(crate) use super::ground::{kubectl, kubectl_prints};
+use super::ground::Ground;
+pub(crate) use super::ground::{kubectl, kubectl_prints, variable};
 
 /// What is in the namespaces of one test.
 pub(crate) struct Objects {
@@ -56,9 +56,11 @@ impl Objects {
     /// Everything in both namespaces, of every kind that the cluster has, as `Kind/name`, without what
     /// belongs to the namespaces themselves.
     pub(crate) async fn all(&self) -> BTreeSet<String> {
-        const OF_NAMESPACES: [&str; 4] = [
+        const OF_NAMESPACES: [&str; 5] = [
             "ConfigMap/kube-root-ca.crt",
             "NetworkPolicy/sless",
+            // Where the cluster fires, or did once.
+            "NetworkPolicy/sless-cron",
             "NetworkPolicy/sless-functions",
             "ServiceAccount/default",
         ];
@@ -79,6 +81,31 @@ impl Objects {
             }
         }
         found.retain(|name| !OF_NAMESPACES.contains(&name.as_str()));
+        found
+    }
+
+    /// The manifests that the registry holds of the user's functions, as paths in its files: images, records of
+    /// builds, layers kept between builds, whether a tag names them or not.
+    pub(crate) fn images(&self) -> Vec<PathBuf> {
+        let state = PathBuf::from(variable("SLESS_TEST_KUBERNETES_STATE"));
+        let repositories = "registry/docker/registry/v2/repositories";
+        let mut folders = vec![state.join(repositories).join(&self.ground.namespaces[0])];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            // What is deleted meanwhile is not there any more.
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            for path in entries.map(|entry| entry.path()) {
+                let is_manifest = path.ends_with("link")
+                    && folder
+                        .components()
+                        .any(|part| part.as_os_str() == "revisions");
+                if is_manifest {
+                    found.push(path);
+                } else if path.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
         found
     }
 

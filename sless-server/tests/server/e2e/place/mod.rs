@@ -4,6 +4,7 @@
 pub(super) mod cluster;
 #[path = "../../../ground/mod.rs"]
 mod ground;
+mod parts;
 mod queue;
 mod store;
 
@@ -90,7 +91,16 @@ impl Place {
 
     /// One process that does everything.
     pub(super) async fn start(&self) -> Machine {
-        let process = self.process("api,operator,dispatcher,console", &[]);
+        self.start_with(&[]).await
+    }
+
+    /// The same, with further settings.
+    pub(super) async fn start_with(&self, further: &[(&str, String)]) -> Machine {
+        let further: Vec<_> = further
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let process = self.process("api,operator,dispatcher,console", &further);
         self.machine(process).await
     }
 
