@@ -25,9 +25,11 @@ pub(super) fn clippy(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
 
 pub(super) fn features(_: &Workspace, shell: &mut Shell) -> Result<Outcome> {
     // Each crate alone, so that a feature that only a sibling turns on is found. Libraries and programs
-    // only: the tests of all crates are linted together.
+    // only: the tests of all crates are linted together, and so are all features.
     let hack = tools::CARGO_HACK.ensure(shell)?;
-    let hack = Command::new(hack).args(["hack", "clippy", "--workspace", "--each-feature"]);
+    let hack = Command::new(hack)
+        .args(["hack", "clippy", "--workspace", "--each-feature"])
+        .args(["--exclude-features", "default", "--exclude-all-features"]);
     shell.run(&hack.args(DENY_WARNINGS))?;
     Ok(Outcome::Passed)
 }
