@@ -94,14 +94,18 @@ fn can_make(place: &Path, file: &str) -> bool {
 /// Removes what processes that have ended did not remove.
 fn sweep_ended(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("sless-")?.split('-').next());
-        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+        let owner = entry.file_name().to_str().and_then(maker);
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
             let _ = fs::remove_dir(entry.path());
         }
     }
+}
+
+/// The process that made a group of this [`name`]; none where others did.
+fn maker(name: &str) -> Option<u32> {
+    let (process, number) = name.strip_prefix("sless-")?.split_once('-')?;
+    number.parse::<u64>().ok()?;
+    process.parse().ok()
 }
 
 fn name() -> String {
@@ -196,6 +200,20 @@ fn is_gone(folder: &Path) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_of_others_are_known_by_their_names() {
+        assert_eq!(maker(&name()), Some(std::process::id()));
+        for other in [
+            "sless-test-kubernetes",
+            "sless-1",
+            "sless-1-a",
+            "sless-a-1",
+            "x",
+        ] {
+            assert_eq!(maker(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn the_first_version_has_a_folder_for_each_controller() {
