@@ -193,7 +193,8 @@ pub struct Limits {
     pub log_burst_bytes: u64,
     /// Method, path, query and headers of a request, encoded. 256 KiB by default.
     pub max_request_head_bytes: usize,
-    /// Status and headers of a response, encoded. 256 KiB by default.
+    /// Status and headers of a response, encoded, which has at most 10,000 fields (`max_response_fields`,
+    /// not to be set). 256 KiB by default.
     pub max_response_head_bytes: usize,
     /// A request's body. It streams, so this is not a matter of the host's memory, but a handler
     /// that takes the event gets it whole. 1 GiB by default.

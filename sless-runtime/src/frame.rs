@@ -297,6 +297,10 @@ pub(crate) struct ResponseHead {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadHead(pub(crate) String);
 
+/// Header fields of an answer at most. Whoever adds some on the way has room: a [`HeaderMap`] holds 24,576
+/// names, and panics at one more.
+pub(crate) const MAX_RESPONSE_FIELDS: usize = 10_000;
+
 /// Reads the head from its fixed part and the bytes of its headers.
 pub(crate) fn response_head(
     status: u16,
@@ -320,6 +324,12 @@ pub(crate) fn response_head(
         let (value, rest) = rest.split_at(value);
         bytes = rest;
         match (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            (Ok(_), Ok(_)) if headers.len() >= MAX_RESPONSE_FIELDS => {
+                bad = Some(format!(
+                    "the answer has more than {MAX_RESPONSE_FIELDS} header fields (the limit max_response_fields)"
+                ));
+                break;
+            }
             (Ok(name), Ok(value)) => {
                 if !is_hop_by_hop(&name) {
                     headers.append(name, value);

@@ -76,6 +76,22 @@ fn a_head_that_cannot_be_sent_says_which_field() {
     assert!(response_head(200, 0, &[0, 9, 0]).is_err());
 }
 
+/// A map of headers panics at more than 24,576 names, and more than that fit into a head.
+#[test]
+fn more_header_fields_than_a_map_holds_are_refused() {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let name = |number: usize| [number / 1296, number / 36 % 36, number % 36].map(|at| DIGITS[at]);
+    let names: Vec<[u8; 3]> = (0..25_000).map(name).collect();
+    let fields: Vec<(&[u8], &[u8])> = names.iter().map(|name| (&name[..], &[][..])).collect();
+    let all = encoded_headers(&fields);
+    assert!(all.len() < crate::Limits::default().max_response_head_bytes);
+    let BadHead(text) = response_head(200, 0, &all).unwrap().unwrap_err();
+    assert!(text.contains("max_response_fields"), "{text}");
+    let enough = encoded_headers(&fields[..MAX_RESPONSE_FIELDS]);
+    let head = response_head(200, 0, &enough).unwrap().unwrap();
+    assert_eq!(head.headers.len(), MAX_RESPONSE_FIELDS);
+}
+
 const TICKET: u64 = 0x0102_0304_0506_0708;
 
 /// Reads a CALL back, as a worker does.

@@ -9,6 +9,9 @@ mod config;
 mod confine;
 mod error;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod launch;
 mod log;

@@ -55,6 +55,7 @@ const LAYERS: &[(&str, May)] = &[
     ("sless-server", May::UseAll),
     ("sless-examples", May::UseAll),
     ("sless-benches", May::UseAll),
+    ("sless-fuzz-targets", May::UseAll),
     ("xtask", May::UseAll),
 ];
 
