@@ -12,9 +12,9 @@ of_node node1 "$state" "" node 0
 
 further_node() { # name: the same for one that `add-node` adds, which has a number
   local number
-  [ -f "$state/nodes/$1/number" ] || return 1
-  read -r number <"$state/nodes/$1/number"
-  of_node "$1" "$state/nodes/$1" "-$1" "node-$1" "$number"
+  [ -f "$state/nodes/$1" ] || return 1
+  read -r number <"$state/nodes/$1"
+  of_node "$1" "$state/n$number" "-$1" "node-$1" "$number"
 }
 
 cgroup_folders() { # the root of the pods' cgroups, in every hierarchy that there is
