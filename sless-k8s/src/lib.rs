@@ -13,6 +13,7 @@ mod labels;
 mod lease;
 mod names;
 mod namespaces;
+mod pod_log;
 mod registry;
 mod scheduler;
 

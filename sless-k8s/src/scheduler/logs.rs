@@ -20,7 +20,10 @@ use sless_core::{
 };
 
 use super::{Inner, cache::PodView};
-use crate::error::{BACKEND, Fault};
+use crate::{
+    error::{BACKEND, Fault},
+    pod_log::following,
+};
 
 /// How many lines of a log may hold a run's result: the container runtime cuts a line into pieces of
 /// 16 KiB, and counts each.
@@ -324,12 +327,7 @@ impl Followed {
     /// The lines behind the last one.
     async fn open(&mut self) -> Result<stream::BoxStream<'static, Result<Stamped>>, Fault> {
         let last = self.last;
-        let params = LogParams {
-            follow: true,
-            timestamps: true,
-            since_time: last.and_then(theirs),
-            ..LogParams::default()
-        };
+        let params = following(last);
         let opened = self.api.log_stream(&self.source.pod, &params).await?;
         let lines = opened.lines().map_err(|source| {
             Error::new(sless_core::ErrorKind::Interrupted, "the log broke off")
@@ -349,11 +347,6 @@ fn has_no_log(fault: &Fault) -> bool {
     fault
         .status()
         .is_some_and(|status| matches!(status.code, 400 | 404))
-}
-
-/// A time as the bindings of Kubernetes have it.
-fn theirs(time: Timestamp) -> Option<k8s_openapi::jiff::Timestamp> {
-    k8s_openapi::jiff::Timestamp::from_nanosecond(time.as_nanosecond()).ok()
 }
 
 /// Reads a line with its stamp in front. What the runtime says for others to read is no line of the log.

@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{ListParams, LogParams},
+    api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
 use sless_core::{Error, Failure, reason};
@@ -21,6 +21,7 @@ use sless_core::{Error, Failure, reason};
 use super::{JobMaker, output, plan::BUILD, start::Begun};
 use crate::{
     builder::builds::{Broken, Progress},
+    pod_log::following,
     scheduler::failure::{self, Ended, Trouble},
 };
 
@@ -248,13 +249,7 @@ impl Following<'_> {
         let Some(pod) = &self.pod else { return };
         let (api, name, last) = (self.maker.api(), pod.name_any(), self.last);
         let lines = async move {
-            let params = LogParams {
-                follow: true,
-                timestamps: true,
-                since_time: last.and_then(theirs),
-                ..LogParams::default()
-            };
-            let opened = Api::<Pod>::log_stream(&api, &name, &params).await;
+            let opened = Api::<Pod>::log_stream(&api, &name, &following(last)).await;
             opened.map(output::lines).map_err(|error| {
                 Error::unavailable("the log of a build cannot be read").with_source(error)
             })
@@ -327,9 +322,4 @@ fn interrupted(message: impl Into<String>) -> Broken {
 fn stamped(line: &str) -> Option<Stamped> {
     let (stamp, text) = line.split_once(' ').unwrap_or((line, ""));
     Some((stamp.parse().ok()?, text.to_owned()))
-}
-
-/// A time as the bindings of Kubernetes have it.
-fn theirs(time: Timestamp) -> Option<k8s_openapi::jiff::Timestamp> {
-    k8s_openapi::jiff::Timestamp::from_nanosecond(time.as_nanosecond()).ok()
 }
