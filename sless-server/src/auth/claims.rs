@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Number;
 
-use super::{AuthError, token::object};
+use super::{
+    AuthError,
+    token::{object, present},
+};
 
 /// The limits of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +45,6 @@ struct Claims {
     exp: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "present")]
     nbf: Option<serde_json::Value>,
-}
-
-/// `null` is a value of the wrong type, not an absent claim.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<serde_json::Value>, D::Error> {
-    serde_json::Value::deserialize(deserializer).map(Some)
 }
 
 /// Checks the claims at this time and answers with the subject and the end.

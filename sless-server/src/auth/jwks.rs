@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{AuthError, keys::KeySet, token::Token};
+use super::{
+    AuthError,
+    keys::{KeySet, PUBLIC_ALGORITHMS, is_public},
+    token::Token,
+};
 
 /// Where keys come from, and how long they are believed.
 #[derive(Clone, Debug)]
@@ -113,8 +117,8 @@ impl Jwks {
     }
 
     pub(super) async fn verify(&self, token: &Token<'_>) -> Result<(), AuthError> {
-        if !matches!(token.algorithm(), "RS256" | "ES256") {
-            return Err(AuthError::Algorithm("RS256 or ES256"));
+        if !is_public(token.algorithm()) {
+            return Err(AuthError::Algorithm(PUBLIC_ALGORITHMS));
         }
         let Some(key_id) = token.key_id() else {
             return Err(AuthError::UnknownKey("its header has no `kid`"));

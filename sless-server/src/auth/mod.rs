@@ -6,12 +6,12 @@
 //!
 //! | mode | accepts | key |
 //! |---|---|---|
-//! | `jwks` | RS256 and ES256 | by `kid`, from a key set that is fetched, cached and rotated |
+//! | `jwks` | ES256; RS256, RS384, RS512, PS256, PS384 or PS512, whichever the key names | by `kid`, from a key set that is fetched, cached and rotated |
 //! | `hs256` | HS256 | a shared secret in a file, made at the first start |
 //! | `structural` | any signature of a known algorithm, **unchecked** | none: a trusted proxy checks |
 //!
-//! The algorithm follows from the mode and the type of the key, never from the token alone (RFC
-//! 8725, section 3.1). The token is taken apart by this module, which is stricter than the library
+//! The algorithm follows from the mode and the key, each of which is for one algorithm, and never from
+//! the token alone (RFC 8725, section 3.1). The token is taken apart by this module, which is stricter than the library
 //! that checks the signature; the library sees only tokens of the right shape.
 
 mod claims;

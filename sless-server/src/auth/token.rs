@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{
-    Deserialize,
+    Deserialize, Deserializer,
     de::{DeserializeOwned, IgnoredAny},
 };
 
@@ -22,12 +22,21 @@ pub(super) struct Token<'a> {
 #[derive(Debug, Deserialize)]
 struct Header {
     alg: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     kid: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     crit: Option<IgnoredAny>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     typ: Option<String>,
+}
+
+/// `null` is a value of the wrong type, not an absent member.
+pub(super) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
 }
 
 /// What `typ` may say, in lower case.

@@ -91,6 +91,25 @@ async fn both_kinds_of_keys_let_in_and_are_fetched_once() {
 }
 
 #[tokio::test]
+async fn an_rsa_key_is_for_the_algorithm_that_it_names() {
+    const ALGORITHMS: [&str; 6] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
+    let key = RsaKey::new("r");
+    for named in ALGORITHMS {
+        let provider = Provider::start(&[key.jwk_for(named)]).await;
+        let authenticator = authenticator(provider.config());
+        for algorithm in ALGORITHMS {
+            let token = key.token_for(algorithm, &claims());
+            let answer = authenticator.authenticate(&token, now()).await;
+            if algorithm == named {
+                assert_eq!(answer.unwrap().sub, "alice", "{named}");
+            } else {
+                assert_eq!(code(answer), "token_algorithm", "{algorithm} under {named}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_public_key_is_no_shared_secret() {
     let rsa = RsaKey::new("r");
     let provider = Provider::start(&[rsa.jwk()]).await;

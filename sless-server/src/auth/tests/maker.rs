@@ -5,7 +5,10 @@ use aws_lc_rs::{
     hmac,
     rand::SystemRandom,
     rsa,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256},
+    signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384,
+        RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding,
+    },
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -92,26 +95,40 @@ impl RsaKey {
     }
 
     pub(super) fn jwk(&self) -> Value {
+        self.jwk_for("RS256")
+    }
+
+    /// The public key, for this algorithm.
+    pub(super) fn jwk_for(&self, algorithm: &str) -> Value {
         let exponent = self.pair.public_key().exponent();
         json!({
-            "kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid,
+            "kty": "RSA", "use": "sig", "alg": algorithm, "kid": self.kid,
             "n": encode(self.modulus()),
             "e": encode(exponent.big_endian_without_leading_zero()),
         })
     }
 
     pub(super) fn token(&self, claims: &str) -> String {
-        let header = json!({"alg": "RS256", "typ": "JWT", "kid": self.kid}).to_string();
+        self.token_for("RS256", claims)
+    }
+
+    /// A token with a signature of this algorithm.
+    pub(super) fn token_for(&self, algorithm: &str, claims: &str) -> String {
+        let encoding: &'static dyn RsaEncoding = match algorithm {
+            "RS384" => &RSA_PKCS1_SHA384,
+            "RS512" => &RSA_PKCS1_SHA512,
+            "PS256" => &RSA_PSS_SHA256,
+            "PS384" => &RSA_PSS_SHA384,
+            "PS512" => &RSA_PSS_SHA512,
+            _ => &RSA_PKCS1_SHA256,
+        };
+        let header = json!({"alg": algorithm, "typ": "JWT", "kid": self.kid}).to_string();
         signed(&header, claims, |message| {
             let mut signature = vec![0; self.pair.public_modulus_len()];
-            self.pair
-                .sign(
-                    &RSA_PKCS1_SHA256,
-                    &SystemRandom::new(),
-                    message,
-                    &mut signature,
-                )
-                .unwrap();
+            let signed = self
+                .pair
+                .sign(encoding, &SystemRandom::new(), message, &mut signature);
+            signed.unwrap();
             signature
         })
     }

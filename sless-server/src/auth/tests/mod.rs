@@ -94,6 +94,9 @@ fn a_token_has_one_shape() {
         maker::assemble(r#"{"alg":1}"#, "{}", b"x"),
         maker::assemble(r#"{"alg":"RS256","alg":"none"}"#, "{}", b"x"),
         maker::assemble(r#"{"alg":"RS256","crit":["exp"],"exp":1}"#, "{}", b"x"),
+        maker::assemble(r#"{"alg":"RS256","crit":null}"#, "{}", b"x"),
+        maker::assemble(r#"{"alg":"RS256","kid":null}"#, "{}", b"x"),
+        maker::assemble(r#"{"alg":"RS256","typ":null}"#, "{}", b"x"),
         maker::assemble(r#"{"alg":"RS256","typ":"logout+jwt"}"#, "{}", b"x"),
     ];
     for token in wrong {
