@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -15,6 +16,10 @@ use crate::{
     cron::{Cause, RunEnd},
     resource::{ObjectKey, Resource as _},
 };
+
+/// How long a run waits for its function to be ready: after a start of the process, those that are due may
+/// come before what they call.
+const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// When each cron trigger is due, and which runs of it go on in this process.
 #[derive(Debug, Default)]
@@ -172,6 +177,11 @@ impl Engine {
         let (engine, key, uid) = (self.clone(), trigger.key(), metadata.uid.clone());
         self.timetable.begin(&uid, at);
         self.tasks.spawn(async move {
+            let ready = engine.until_callable(&call.namespace, &call.function, READY_WITHIN);
+            if !ready.await {
+                // It has not begun. Who reads the ledger next finds it interrupted.
+                return;
+            }
             let end = match engine.call_to_the_end(call).await {
                 Ok(status) if status.is_success() => RunEnd::Succeeded,
                 Ok(_) => RunEnd::Failed,

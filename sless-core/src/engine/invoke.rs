@@ -79,6 +79,9 @@ impl Call {
     }
 }
 
+/// The longest delay between two looks at a function that is not ready.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 impl Engine {
     /// Calls a function and answers as soon as the head of its response is there.
     pub(super) async fn call(&self, call: Call) -> Result<http::Response<Body>> {
@@ -160,6 +163,34 @@ impl Engine {
         response
     }
 
+    /// Waits until calls of a function have somewhere to go, for at most so long; what stands in their way
+    /// then, the call tells. `false` where the process is to end before.
+    pub(super) async fn until_callable(
+        &self,
+        namespace: &Namespace,
+        function: &Name,
+        limit: Duration,
+    ) -> bool {
+        let clock = &self.backends.clock;
+        let until = clock.elapsed().saturating_add(limit);
+        let mut looks = 0;
+        while self.routes.find(namespace, function).is_none() {
+            match self.find_route(namespace, function).await {
+                Err(error) if error.retry() != Retry::Never && clock.elapsed() < until => {
+                    looks += 1
+                }
+                _ => break,
+            }
+            let delay = super::backoff(self.options.backoff_min, LOOK_AGAIN, looks);
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return false,
+                () = clock.sleep(delay) => {}
+            }
+        }
+        true
+    }
+
     /// Reads from catalog and scheduler where the calls of a function go.
     async fn find_route(&self, namespace: &Namespace, function: &Name) -> Result<Arc<Route>> {
         let position = self.routes.position();
@@ -215,7 +246,7 @@ fn not_ready(function: &Function) -> Error {
         FunctionPhase::Failed => (status.reason.clone(), Retry::Never),
         _ if status.reason == reason::NO_CODE => (status.reason.clone(), Retry::Never),
         _ => (
-            "function_not_ready".to_owned(),
+            reason::FUNCTION_NOT_READY.to_owned(),
             Retry::After(Duration::from_secs(1)),
         ),
     };

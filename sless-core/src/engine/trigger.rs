@@ -285,10 +285,12 @@ impl Engine {
         let id = TriggerId::of(&trigger.metadata);
         let mut receipt = Receipt::default();
         let mut failed = None;
-        if trigger.spec.kind == TriggerType::Event {
+        // Whatever type it has now: that may have been changed, and dead letters are kept until here.
+        // One that never consumed does not wait for a broker that is away.
+        if trigger.spec.kind == TriggerType::Event || trigger.status.connected.is_some() {
             receipt.merge_or_keep(self.backends.dispatcher.forget(&id).await, &mut failed);
-        } else if let Some(backend) = &self.backends.cron {
-            // Also where it is of type http: that may have been changed.
+        }
+        if let Some(backend) = &self.backends.cron {
             receipt.merge_or_keep(backend.remove_cron(&id).await, &mut failed);
         }
         let unfinished = receipt.is_unfinished();
