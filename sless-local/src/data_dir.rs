@@ -5,15 +5,23 @@ use std::{
     io::{Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use sless_core::Result;
 
-use crate::{error::Fault, points};
+use crate::{error::Fault, points, process::is_gone};
 
 /// What the file `format` says. The number grows when an older version could not read the folder;
 /// the SQLite files have schema versions of their own.
 pub(crate) const FORMAT: &str = "sless-local 1\n";
+
+/// How long a lock is waited for whose owner is dead: a child that it was about to start has a copy of it,
+/// until the child's own program runs or it sees that nobody is there any more.
+const LEFT_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A data folder, owned by this process.
 ///
@@ -51,7 +59,8 @@ struct Owned {
 }
 
 impl DataDir {
-    /// Takes the folder, making it if it is not there. Touches the file system.
+    /// Takes the folder, making it if it is not there. Touches the file system, and waits for some seconds
+    /// where only what a dead process was starting holds it.
     ///
     /// # Errors
     /// `Unavailable`, reason `data_dir_in_use`, naming the process that owns it; `Unsupported`,
@@ -141,23 +150,30 @@ fn lock(root: &Path) -> Result<File, Fault> {
         .truncate(false)
         .open(&path);
     let mut file = opening.map_err(Fault::io("opening", &path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            // Some systems do not let others read a locked file; then the owner has no number.
-            let mut owner = String::new();
-            let known = file.read_to_string(&mut owner).is_ok() && !owner.trim().is_empty();
-            let owner = if known {
-                format!("the process {}", owner.trim())
-            } else {
-                "another process".to_owned()
-            };
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(Fault::io("locking", &path)(error)),
+        }
+        // Some systems do not let others read a locked file; then the owner has no number.
+        let mut owner = String::new();
+        let read = file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| file.read_to_string(&mut owner));
+        let number = read.ok().and_then(|_| owner.trim().parse().ok());
+        if number.is_none_or(|number| !is_gone(number)) || began.elapsed() >= LEFT_WAIT {
+            let owner = number.map_or_else(
+                || "another process".to_owned(),
+                |number: u32| format!("the process {number}"),
+            );
             return Err(Fault::InUse {
                 path: root.into(),
                 owner,
             });
         }
-        Err(TryLockError::Error(error)) => return Err(Fault::io("locking", &path)(error)),
+        std::thread::sleep(LOOK);
     }
     let written = file
         .set_len(0)
@@ -239,6 +255,23 @@ mod tests {
         );
         drop(clone);
         DataDir::open(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn what_a_dead_owner_was_starting_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut dead = std::process::Command::new("true").spawn().expect("it runs");
+        dead.wait().expect("it ends");
+        let path = folder.path().join("lock");
+        fs::write(&path, format!("{}\n", dead.id())).expect("written");
+        // Stands for the child's copy.
+        let held = File::open(&path).expect("there");
+        held.lock().expect("free");
+        let opening = std::thread::spawn(move || DataDir::open(folder.path()).map(|_| folder));
+        std::thread::sleep(20 * LOOK);
+        assert!(!opening.is_finished(), "it is held");
+        drop(held);
+        opening.join().expect("no panic").expect("free by now");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! From settings to a running server.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::Router;
 use sless_core::{Options, Retention, Roles, Sless, source::SourceLimits};
@@ -63,7 +68,7 @@ impl App {
         let address = settings.listen;
         let failed = |source| StartError::Listen { address, source };
         // First, since a second server on one machine is told fastest by its port.
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = listen(address).await.map_err(failed)?;
         let authenticator = authenticator(settings)?;
         if asks_for_tokens(settings) {
             authenticator.prepare().await;
@@ -142,6 +147,27 @@ impl App {
     }
 }
 
+/// How long a port that is taken is tried again: a child that a killed server was about to start has a copy of
+/// its socket until the child's own program runs.
+const PORT_WAIT: Duration = Duration::from_secs(2);
+
+/// How often it is tried.
+const PORT_LOOK: Duration = Duration::from_millis(20);
+
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let began = Instant::now();
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < PORT_WAIT =>
+            {
+                tokio::time::sleep(PORT_LOOK).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
 /// What an uploaded zip may hold, under these limits.
 pub(crate) fn source_limits(limits: &Limits) -> SourceLimits {
     let mut source = SourceLimits::default();
@@ -205,4 +231,20 @@ fn authenticator(settings: &Settings) -> Result<Authenticator, StartError> {
         ..TokenLimits::default()
     };
     Ok(Authenticator::new(mode, settings.admin_subs.iter().cloned()).with_limits(token))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_given_up_in_a_moment_is_taken() {
+        let held = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = held.local_addr().unwrap();
+        let given_up = async { drop(held) };
+        let (bound, ()) = tokio::join!(biased; listen(address), given_up);
+        assert_eq!(bound.unwrap().local_addr().unwrap(), address);
+    }
 }

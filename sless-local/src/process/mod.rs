@@ -11,6 +11,7 @@ mod tools;
 pub use self::tools::ToolsConfig;
 pub(crate) use self::{
     command::{Ended, Program},
+    kill::is_gone,
     sweep::{MARK, kill_leftovers},
     tools::Tools,
 };
