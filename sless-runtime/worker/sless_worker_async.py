@@ -62,7 +62,8 @@ class _Slot:
 
     def __init__(self, loop, fd, handler):
         self.loop, self.fd, self.handler = loop, fd, handler
-        self._input, self._output = bytearray(), bytearray()
+        # What is to be written is not copied: a long answer is held once.
+        self._input, self._output = bytearray(), []
         self._task = self._call = self._whole = self._stream = self._writable = None
         self._open = self._left = self._paused = False
         os.set_blocking(fd, False)
@@ -240,7 +241,7 @@ class _Slot:
 
     def write(self, data):
         if self._output:
-            self._output += data
+            self._output.append(_unchanging(data))
             return
         try:
             sent = os.write(self.fd, data)
@@ -249,17 +250,22 @@ class _Slot:
         except OSError:
             return
         if sent < len(data):
-            self._output += memoryview(data)[sent:]
+            self._output.append(_unchanging(data)[sent:])
             self.loop.add_writer(self.fd, self._flush)
 
     def _flush(self):
+        first = self._output[0]
         try:
-            sent = os.write(self.fd, self._output)
+            sent = os.write(self.fd, first)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            sent = len(self._output)
-        del self._output[:sent]
+            self._output.clear()
+        else:
+            if sent < len(first):
+                self._output[0] = first[sent:]
+            else:
+                del self._output[0]
         if not self._output:
             self.loop.remove_writer(self.fd)
             if self._writable is not None and not self._writable.done():
@@ -268,6 +274,11 @@ class _Slot:
     async def _drained(self):
         self._writable = self.loop.create_future()
         await self._writable
+
+
+def _unchanging(data):
+    """A view of bytes that nobody changes meanwhile."""
+    return memoryview(data if isinstance(data, bytes) else bytes(data))
 
 
 class _Nothing:

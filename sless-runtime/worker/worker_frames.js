@@ -40,6 +40,13 @@ function dataFrame(data, flags) {
   return frame;
 }
 
+// The head of a DATA frame, whose payload is written behind it.
+function dataHead(length) {
+  const frame = Buffer.allocUnsafe(HEADER);
+  header(frame, DATA, 0, length);
+  return frame;
+}
+
 function wordFrame(kind, flags, word, text) {
   const first = Buffer.from(word).subarray(0, 256);
   const rest = Buffer.from(text).subarray(0, MAX_MESSAGE);
@@ -71,7 +78,7 @@ function errorFrame(error, status) {
 }
 
 module.exports = {
-  HEADER, CALL, CANCEL, READY, REFUSED, LOG, END, LOGGED,
+  HEADER, CALL, DATA, CANCEL, READY, REFUSED, LOG, END, LOGGED,
   AS_HEADERS, AS_JSON, AS_TEXT, AS_BYTES, NOTHING,
-  header, responseFrame, dataFrame, wordFrame, failFrame, errorFrame, errorKind, errorMessage,
+  header, responseFrame, dataFrame, dataHead, wordFrame, failFrame, errorFrame, errorKind, errorMessage,
 };

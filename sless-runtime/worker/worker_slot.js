@@ -7,13 +7,15 @@ const { answerOf, pieceBytes } = require('./worker_answer.js');
 const { BadEvent, Context, makeEvent } = require('./worker_call.js');
 const { ended, logError, within } = require('./worker_log.js');
 const {
-  HEADER, CALL, CANCEL, END, LOGGED, AS_TEXT, AS_BYTES, NOTHING,
-  responseFrame, dataFrame, failFrame, errorFrame,
+  HEADER, CALL, DATA, CANCEL, END, LOGGED, AS_TEXT, AS_BYTES, NOTHING,
+  responseFrame, dataFrame, dataHead, failFrame, errorFrame,
 } = require('./worker_frames.js');
 
 const UNKNOWN_LENGTH = 0xffffffffffffffffn;
 const READ = 65536;
 const SMALL = 65536;
+// A piece of an answer that is longer is not copied into its frame.
+const LONG_PIECE = 8192;
 // Pieces of a streamed request body that wait for the handler.
 const MAX_WAITING = 16;
 
@@ -53,7 +55,11 @@ class Slot {
   constructor(fd, handler) {
     this.fd = fd;
     this.handler = handler;
+    // The beginning of a frame whose end is not there yet.
     this.rest = null;
+    // Bytes of a DATA frame that are still to come, and whether the body ends with them.
+    this.owed = 0;
+    this.owedEnds = false;
     this.call = null;
     // The request's body, while it is not all there.
     this.open = false;
@@ -80,6 +86,7 @@ class Slot {
 
   // `data` is only good until this returns.
   read(data) {
+    if (this.owed > 0) data = this.handOn(data);
     if (this.rest !== null) {
       this.rest.parts.push(Buffer.from(data));
       this.rest.size += data.length;
@@ -90,7 +97,13 @@ class Slot {
     let at = 0;
     while (data.length - at >= HEADER) {
       const end = at + HEADER + data.readUInt32BE(at + 4);
-      if (end > data.length) break;
+      if (end > data.length) {
+        if (data[at + 1] !== DATA) break;
+        this.owed = end - at - HEADER;
+        this.owedEnds = (data[at + 2] & END) !== 0;
+        this.handOn(data.subarray(at + HEADER));
+        return true;
+      }
       this.frame(data[at + 1], data[at + 2], data.subarray(at, end));
       at = end;
     }
@@ -100,6 +113,30 @@ class Slot {
       this.rest = { parts: [left], size: left.length, wanted };
     }
     return true;
+  }
+
+  // Hands on what is there of a DATA frame, so that no more of it is held; answers what follows it.
+  handOn(data) {
+    const piece = data.subarray(0, this.owed);
+    this.owed -= piece.length;
+    this.body(piece, this.owed === 0 && this.owedEnds);
+    return data.subarray(piece.length);
+  }
+
+  // The next bytes of the request's body.
+  body(piece, ended) {
+    if (!this.open) return;
+    this.open = !ended;
+    if (this.stream !== null) {
+      this.stream.feed(Buffer.from(piece), ended, null);
+    } else if (this.whole !== null) {
+      this.whole.add(piece);
+      if (ended) {
+        const body = this.whole.bytes();
+        this.whole = null;
+        this.begin(this.call, body);
+      }
+    }
   }
 
   frame(kind, flags, frame) {
@@ -126,19 +163,8 @@ class Slot {
       } else if (this.call !== null) {
         this.leave();
       }
-    } else if (this.open) {
-      this.open = (flags & END) === 0;
-      const piece = frame.subarray(HEADER);
-      if (this.stream !== null) {
-        this.stream.feed(Buffer.from(piece), !this.open, null);
-      } else if (this.whole !== null) {
-        this.whole.add(piece);
-        if (!this.open) {
-          const body = this.whole.bytes();
-          this.whole = null;
-          this.begin(this.call, body);
-        }
-      }
+    } else {
+      this.body(frame.subarray(HEADER), (flags & END) !== 0);
     }
   }
 
@@ -223,12 +249,11 @@ class Slot {
     let { media } = answer;
     let begun = false;
     let iterator;
-    const left = new Promise((resolve) => { this.onLeave = () => resolve({ done: true }); });
     try {
       const isAsync = typeof pieces[Symbol.asyncIterator] === 'function';
       iterator = isAsync ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
       for (let count = 1; !call.left; count++) {
-        const { done, value } = isAsync ? await Promise.race([iterator.next(), left]) : iterator.next();
+        const { done, value } = isAsync ? await this.unlessLeft(iterator.next()) : iterator.next();
         if (done) break;
         const data = pieceBytes(value);
         let flowing = true;
@@ -236,10 +261,14 @@ class Slot {
           begun = true;
           if (typeof value === 'string' && media === AS_BYTES) media = AS_TEXT;
           flowing = this.send(responseFrame(status, media, fields, data, 0));
+        } else if (data.length > LONG_PIECE) {
+          this.send(dataHead(data.length));
+          // It is not copied, so the handler gets its turn again once it is written.
+          flowing = this.send(data) && this.socket.writableLength === 0;
         } else if (data.length > 0) {
           flowing = this.send(dataFrame(data, 0));
         }
-        if (!flowing) await Promise.race([this.drained(), left]);
+        if (!flowing) await this.unlessLeft(this.drained());
         // Lets the host's CANCEL and other calls in.
         if (!isAsync && count % 16 === 0) await new Promise(setImmediate);
       }
@@ -256,6 +285,15 @@ class Slot {
       logError(error);
       this.end(call, failFrame(error));
     }
+  }
+
+  // Waits, but for no client that has left. `Promise.race` with a promise that stays open would keep every
+  // piece of the answer with that promise.
+  unlessLeft(promise) {
+    return new Promise((resolve, reject) => {
+      this.onLeave = () => resolve({ done: true });
+      Promise.resolve(promise).then(resolve, reject);
+    });
   }
 
   // What goes out.
@@ -277,7 +315,7 @@ class Slot {
   }
 
   drained() {
-    return new Promise((resolve) => { this.socket.once('drain', resolve); });
+    return new Promise((resolve) => { this.socket.write(NOTHING, resolve); });
   }
 }
 
