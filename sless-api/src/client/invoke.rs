@@ -2,7 +2,7 @@
 
 use reqwest::{
     Method,
-    header::{AUTHORIZATION, HeaderName, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName, HeaderValue},
 };
 
 use super::{ByteStream, Client, ClientError, Content, Result};
@@ -101,6 +101,9 @@ impl Client {
             headers.append(field, value);
         }
         if let Some(content) = call.body {
+            if let Some(length) = content.length {
+                headers.insert(CONTENT_LENGTH, length.into());
+            }
             *outgoing.request.body_mut() = Some(content.body);
         }
         let answer = self.unchecked(outgoing).await?;
