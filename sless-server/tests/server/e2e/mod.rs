@@ -2,6 +2,7 @@
 
 #[cfg(feature = "amqp")]
 mod amqp;
+mod bodies;
 mod cases;
 mod crash;
 mod dev;
