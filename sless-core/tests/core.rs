@@ -9,3 +9,5 @@ mod engine;
 mod simulation;
 #[path = "core/source/mod.rs"]
 mod source;
+#[path = "core/year_of_cron/mod.rs"]
+mod year_of_cron;
