@@ -32,11 +32,22 @@ impl Receipts {
         receiver
     }
 
-    /// Adds to the receipt. What nobody waits for is dropped.
+    /// Adds to the receipt what one more look came to: what was to go a little later is gone, unless that
+    /// says so again. What nobody waits for is dropped.
     pub(super) fn add(&self, uid: &Uid, receipt: Receipt) {
         if let Some(waiting) = self.waiting().get_mut(uid) {
+            let left = &mut waiting.receipt.left;
+            left.retain(|left| !left.again && !receipt.left.contains(left));
             waiting.receipt.merge(receipt);
         }
+    }
+
+    /// The receipt of a deletion that goes on.
+    pub(super) fn so_far(&self, uid: &Uid) -> Receipt {
+        let waiting = self.waiting();
+        waiting
+            .get(uid)
+            .map_or_else(Receipt::default, |waiting| waiting.receipt.clone())
     }
 
     /// Hands out the receipt.
@@ -74,5 +85,41 @@ impl Untidy {
         } else {
             all.remove(&function.uid);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Left;
+
+    fn look(removed: &[&str], left: &[(&str, bool)]) -> Receipt {
+        let mut receipt = Receipt::default();
+        for name in removed {
+            receipt.add("thing", *name, "test");
+        }
+        receipt.left.extend(left.iter().map(|(name, again)| Left {
+            kind: "thing".to_owned(),
+            name: (*name).to_owned(),
+            backend: "test".to_owned(),
+            why: "it ends".to_owned(),
+            again: *again,
+        }));
+        receipt
+    }
+
+    #[test]
+    fn what_ends_later_is_left_only_until_it_has_ended() {
+        let receipts = Receipts::default();
+        let uid = Uid::random();
+        let mut receipt = receipts.wait(&uid);
+        receipts.add(&uid, look(&["a"], &[("pod", true), ("kept", false)]));
+        receipts.add(&uid, look(&[], &[("pod", true), ("kept", false)]));
+        let seen = look(&["a"], &[("pod", true), ("kept", false)]);
+        assert_eq!(receipts.so_far(&uid), seen);
+        receipts.add(&uid, look(&["b"], &[]));
+        receipts.close(&uid);
+        let seen = look(&["a", "b"], &[("kept", false)]);
+        assert_eq!(receipt.try_recv(), Ok(seen));
     }
 }

@@ -273,6 +273,13 @@ impl Sless {
             .uid
             .clone();
         let receipt = engine.receipts.wait(&uid);
+        let still_there = |why: &str| Left {
+            kind: key.kind.to_string(),
+            name: format!("{}/{}", key.namespace, key.name),
+            backend: "catalog".to_owned(),
+            why: why.to_owned(),
+            again: true,
+        };
         let options = DeleteOptions::default().with_uid(uid.clone());
         let last = engine.backends.catalog.delete(key, &options).await?;
         if last.metadata().finalizers.is_empty() {
@@ -282,21 +289,18 @@ impl Sless {
             engine.wake(key.clone());
         } else {
             let mut receipt = Receipt::default();
-            receipt.left.push(Left {
-                kind: key.kind.to_string(),
-                name: format!("{}/{}", key.namespace, key.name),
-                backend: "catalog".to_owned(),
-                why: "another process removes what was made for it".to_owned(),
-                again: true,
-            });
+            let why = "another process removes what was made for it";
+            receipt.left.push(still_there(why));
             return Ok(receipt);
         }
         let limit = engine.options.delete_wait;
-        let received = clock::timeout(&*engine.backends.clock, limit, receipt).await;
-        Ok(received
-            .ok()
-            .and_then(std::result::Result::ok)
-            .unwrap_or_default())
+        if let Ok(Ok(receipt)) = clock::timeout(&*engine.backends.clock, limit, receipt).await {
+            return Ok(receipt);
+        }
+        let mut receipt = engine.receipts.so_far(&uid);
+        let why = format!("limit delete_wait of {limit:?} exceeded: its removal goes on");
+        receipt.left.push(still_there(&why));
+        Ok(receipt)
     }
 
     /// What came of an event trigger's messages, over all processes, as far as it is known here.
