@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "full")]
+#[path = "../ground/mod.rs"]
+mod ground;
+
 use std::{
     path::PathBuf,
     process::{Command, Stdio},
@@ -12,8 +16,9 @@ use std::{
 /// How long a scenario may take.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs a scenario and shows what it says where it fails.
-fn run(scenario: &str) {
+/// Runs a scenario and shows what it says where it fails. Functions run on this machine, or where `cluster`
+/// says, in the form that `world.mjs` reads.
+fn run(scenario: &str, cluster: Option<String>) {
     for name in [
         "SLESS_TEST_BROWSER",
         "SLESS_TEST_BROWSER_MODULES",
@@ -30,6 +35,7 @@ fn run(scenario: &str) {
         .arg(scenarios.join("run.mjs"))
         .arg(scenario)
         .env("SLESS_TEST_SERVER", env!("CARGO_BIN_EXE_sless-server"))
+        .envs(cluster.map(|cluster| ("SLESS_TEST_CLUSTER", cluster)))
         .stdin(Stdio::null())
         .stdout(output.try_clone().unwrap())
         .stderr(output.try_clone().unwrap())
@@ -64,7 +70,7 @@ macro_rules! scenarios {
             #[test]
             #[ignore = "needs a browser: testing/browser/up"]
             fn $name() {
-                run(stringify!($name));
+                run(stringify!($name), None);
             }
         )*
 
@@ -109,3 +115,19 @@ scenarios![
     two_tabs,
     without_scripts,
 ];
+
+/// The same life of a function, with an alice whose namespace in the cluster is no other test's.
+#[cfg(feature = "full")]
+#[test]
+#[ignore = "needs a browser, S3, RabbitMQ, PostgreSQL and Kubernetes: testing/*/up"]
+fn flow_in_a_cluster() {
+    let subject = format!("alice-{:08x}", fastrand::u32(..));
+    let namespace = sless_core::Namespace::of_subject(&subject).to_string();
+    let data = tempfile::tempdir().unwrap();
+    let ground = ground::Ground::new(&namespace);
+    let settings = ground::settings("kubernetes", &namespace, data.path());
+    let settings: std::collections::BTreeMap<_, _> = settings.into_iter().collect();
+    let cluster = serde_json::json!({"settings": settings, "subject": subject});
+    run("flow", Some(cluster.to_string()));
+    ground.is_bare_again();
+}

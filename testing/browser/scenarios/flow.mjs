@@ -1,5 +1,6 @@
-// What somebody does with a function in the console from signing in to its end.
-import { clean, drop, equal, holds, until, zipOf } from "./world.mjs";
+// What somebody does with a function in the console from signing in to its end: the same on one machine
+// and in a cluster.
+import { clean, cluster, drop, equal, holds, until, zipOf } from "./world.mjs";
 
 const handler = `def handle(event):
     print("got", event.get("n"))
@@ -59,8 +60,13 @@ export default async function (world) {
   await entry.locator("input[name=confirm]").fill("one");
   await entry.getByRole("button", { name: "Delete: one" }).click();
   await list.getByText("Receipt: one").waitFor();
-  holds((await list.locator(".receipt").count()) > 0, "a receipt");
+  const receipt = await list.locator(".receipt").textContent();
+  const kinds = ["stored_source", "stored_context", ...cluster ? ["deployment", "service", "image"] : []];
+  for (const kind of kinds) holds(receipt.includes(`${kind} `), `${kind} in ${receipt}`);
+  equal(await list.locator(".receipt ul").count(), 1, "nothing is left");
   await entry.waitFor({ state: "detached" });
   await until("it is gone", async () => (await world.call("one")).status === 404);
+  // What calls a function stays when that goes.
+  await world.api("DELETE", "/triggers/one");
   for (const tab of [list, page]) clean(tab, world);
 }

@@ -6,8 +6,12 @@ import { createServer } from "node:net";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-export const DEADLINE = 60_000;
 const LOOK = 50;
+/** Where functions run in a cluster: the server's settings for it, and whose namespace it looks after. */
+export const cluster = JSON.parse(process.env.SLESS_TEST_CLUSTER ?? "null");
+export const DEADLINE = cluster ? 120_000 : 60_000;
+/** The user of the tests. */
+const alice = cluster?.subject ?? "alice";
 
 function needed(name) {
   const value = process.env[name];
@@ -32,15 +36,21 @@ export class World {
     world.address = `http://127.0.0.1:${world.port}`;
     world.settings = typeof settings === "function" ? settings(world.port) : settings;
     world.tokens = {};
-    await world.serve();
-    world.namespace = namespaceOf(world.token("alice"));
-    if (!bare) await world.api("POST", "/ensure");
-    world.browser = await chromium.launch({
-      executablePath: needed("SLESS_TEST_BROWSER"),
-      // Debian's Chromium does not run as root in a sandbox of its own; nothing foreign is looked at here.
-      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-    });
+    try {
+      await world.serve();
+      world.namespace = namespaceOf(world.token(alice));
+      if (!bare) await world.api("POST", "/ensure");
+      world.browser = await chromium.launch({
+        executablePath: needed("SLESS_TEST_BROWSER"),
+        // Debian's Chromium does not run as root in a sandbox of its own; nothing foreign is looked at here.
+        args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+          "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+      });
+    } catch (error) {
+      console.error(`The end of the server's log:\n${world.log()}`);
+      await world.end();
+      throw error;
+    }
     return world;
   }
 
@@ -49,6 +59,7 @@ export class World {
       .filter(([name]) => !name.startsWith("SLESS_") && !["EXTERNAL_URL", "DATABASE_URL"].includes(name));
     return {
       ...Object.fromEntries(inherited),
+      ...cluster?.settings,
       SLESS_LISTEN: `127.0.0.1:${this.port}`,
       SLESS_DATA_DIR: join(this.folder, "data"),
       SLESS_DRAIN_TIMEOUT: "3s",
@@ -86,7 +97,7 @@ export class World {
   async api(method, below, body, kind = "application/json") {
     const response = await fetch(`${this.address}/v1/namespaces/${this.namespace}${below}`, {
       method,
-      headers: { authorization: `Bearer ${this.token("alice")}`, "content-type": kind },
+      headers: { authorization: `Bearer ${this.token(alice)}`, "content-type": kind },
       body: kind === "application/json" && body ? JSON.stringify(body) : body,
     });
     const text = await response.text();
@@ -146,7 +157,7 @@ export class World {
   }
 
   /** A page of the console for somebody who has signed in by its form. */
-  async signedIn(options = {}, below = "", subject = "alice") {
+  async signedIn(options = {}, below = "", subject = alice) {
     const page = await this.tab(await this.window(options));
     await page.goto(this.console(below));
     await signIn(page, this.token(subject));
