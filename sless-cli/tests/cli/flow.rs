@@ -1,4 +1,4 @@
-//! What somebody does with a function from signing in to its end.
+//! What somebody does with a function from signing in to its end: the same on one machine and in a cluster.
 
 use std::{fs, process::Command};
 
@@ -108,6 +108,11 @@ impl User<'_> {
         assert_eq!(self.json(&["trigger", "get", "nightly"])["enabled"], true);
 
         self.does(&["trigger", "create", "url", "--function", "one", "--http"]);
+        let listed = self.json(&["trigger", "list"]);
+        assert_eq!(
+            (&listed[0]["name"], &listed[1]["name"], &listed[2]),
+            (&json!("nightly"), &json!("url"), &Value::Null)
+        );
         for (switch, status) in [("disable", 503), ("enable", 200)] {
             self.does(&["trigger", switch, "url"]);
             let call = || self.run(&["invoke", "one", "--data", "{}", "-o", "json"]);
@@ -150,17 +155,28 @@ impl User<'_> {
         }
         self.does(&["job", "delete", "once", "--yes"]);
         let receipt = self.does(&["delete", "one", "--yes"]);
-        let removed = receipt
-            .out
-            .lines()
-            .filter(|line| line.starts_with("removed "));
-        assert!(removed.count() > 1, "{receipt:#?}");
+        let removed = receipt.out.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            words.next().filter(|word| *word == "removed")?;
+            words.next()
+        });
+        let removed: Vec<_> = removed.collect();
+        let mut wanted = vec!["stored_source", "stored_context"];
+        if self.0.ground.is_some() {
+            wanted.extend(["deployment", "service", "image"]);
+        }
+        for kind in wanted {
+            assert!(removed.contains(&kind), "{kind}: {receipt:#?}");
+        }
         until(
             "it is gone",
             || self.run(&["get", "one"]).status == 4,
             || format!("{:#?}", self.run(&["get", "one"])),
         );
         assert_eq!(self.json(&["list"]), json!([]));
+        if let Some(ground) = &self.0.ground {
+            ground.is_bare_again();
+        }
     }
 
     fn goes_through_it(&self) {
@@ -178,4 +194,10 @@ impl User<'_> {
 #[test]
 fn a_function_lives_on_one_machine() {
     User(&World::new()).goes_through_it();
+}
+
+#[test]
+#[ignore = "needs S3, RabbitMQ, PostgreSQL and Kubernetes: testing/*/up"]
+fn a_function_lives_in_a_cluster() {
+    User(&World::in_a_cluster()).goes_through_it();
 }

@@ -1,4 +1,5 @@
-//! The command `sless` as people and scripts use it, against the real server with its local backend.
+//! The command `sless` as people and scripts use it, against the real server with its local backend; and the
+//! life of a function in a cluster too.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -6,6 +7,8 @@ mod access;
 mod deploy;
 mod examples;
 mod flow;
+#[path = "../../../sless-server/tests/ground/mod.rs"]
+mod ground;
 mod init;
 mod interrupt;
 mod invoke;

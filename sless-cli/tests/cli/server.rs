@@ -21,13 +21,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(data: &Path) -> Self {
-        let given = [
-            ("SLESS_LISTEN", "127.0.0.1:0"),
-            ("SLESS_DATA_DIR", data.to_str().unwrap()),
-            ("SLESS_DRAIN_TIMEOUT", "2s"),
-        ];
+        Self::start_with(vec![
+            ("SLESS_LISTEN", "127.0.0.1:0".to_owned()),
+            ("SLESS_DATA_DIR", data.display().to_string()),
+            ("SLESS_DRAIN_TIMEOUT", "2s".to_owned()),
+        ])
+    }
+
+    /// The same, with these settings and no others.
+    pub(crate) fn start_with(given: Vec<(&str, String)>) -> Self {
         let given = given
-            .iter()
+            .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
         // Where interpreters and package managers are, as for the server's process.
         let ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("SLESS_");

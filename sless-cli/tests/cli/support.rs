@@ -14,7 +14,10 @@ use sless_api::client::{Client, ClientConfig};
 use sless_core::Namespace;
 use tempfile::TempDir;
 
-use crate::server::Server;
+use crate::{
+    ground::{Ground, settings},
+    server::Server,
+};
 
 /// How long anything in these tests may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
@@ -22,11 +25,13 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
 /// A server, and alice in a folder of hers.
 #[derive(Debug)]
 pub(crate) struct World {
-    /// First, so that it ends before its folder goes.
+    /// First, so that it ends before its folder and its namespaces go.
     pub(crate) server: Server,
     pub(crate) token: String,
     pub(crate) namespace: String,
     pub(crate) endpoint: String,
+    /// The namespaces, where functions run in a cluster.
+    pub(crate) ground: Option<Ground>,
     folder: TempDir,
 }
 
@@ -41,15 +46,30 @@ pub(crate) struct Done {
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["home", "work", "data"] {
+        let server = Server::start(&folder.path().join("data"));
+        Self::of(server, "alice", None, folder)
+    }
+
+    /// With functions that run in the cluster, and an alice whose namespace is no other test's.
+    pub(crate) fn in_a_cluster() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let subject = format!("alice-{:08x}", fastrand::u32(..));
+        let namespace = Namespace::of_subject(&subject).to_string();
+        let ground = Ground::new(&namespace);
+        let server = Server::start_with(settings("kubernetes", &namespace, folder.path()));
+        Self::of(server, &subject, Some(ground), folder)
+    }
+
+    fn of(server: Server, subject: &str, ground: Option<Ground>, folder: TempDir) -> Self {
+        for name in ["home", "work"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        let server = Server::start(&folder.path().join("data"));
         Self {
-            token: server.token("alice", Duration::from_secs(7200)),
-            namespace: Namespace::of_subject("alice").to_string(),
+            token: server.token(subject, Duration::from_secs(7200)),
+            namespace: Namespace::of_subject(subject).to_string(),
             endpoint: format!("http://{}", server.address),
             server,
+            ground,
             folder,
         }
     }
