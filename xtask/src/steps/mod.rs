@@ -5,7 +5,7 @@ mod dependencies;
 mod files;
 mod layers;
 mod programs;
-mod tests;
+mod testing;
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ pub(crate) const STEPS: &[Step] = &[
         about: "unit, property, conformance and end-to-end tests, the ignored ones too",
         limit: TESTS,
         services: true,
-        run: tests::run,
+        run: testing::run,
     },
     Step {
         name: "doctests",

@@ -32,8 +32,8 @@ pub(super) fn run(workspace: &Workspace, shell: &mut Shell) -> Result<Outcome> {
     shell.say(format_args!("==> once more, alone: {}", failed.join(", ")));
     shell.run(&test.arg("--exact").args(&failed))?;
     let second = read()?.split_off(first.len());
-    let not_run = |name: &&str| !second.contains(&format!("test {name} ... ok"));
-    if let Some(name) = failed.iter().find(not_run) {
+    let passed = |name: &str| second.contains(&format!("test {name} ... ok"));
+    if let Some(name) = failed.iter().find(|name| !passed(name)) {
         return Err(error.context(format!("{name} did not run again")));
     }
     let note = format!("failed, and passed alone: {}", failed.join(", "));
@@ -46,10 +46,13 @@ fn failed_few(log: &str) -> Option<Vec<&str>> {
     // A program that crashed, or did not compile, is a target that failed without a result.
     let targets = count(&|line| line.trim_start().starts_with("`-p "));
     let results = count(&|line| line.starts_with("test result: FAILED"));
-    let name = |line| str::strip_prefix(line, "test ")?.strip_suffix(" ... FAILED");
-    let failed: Vec<_> = log.lines().filter_map(name).collect();
+    let failed: Vec<_> = log.lines().filter_map(failed_name).collect();
     let few = (1..=AGAIN_AT_MOST).contains(&failed.len());
     (few && targets > 0 && targets == results).then_some(failed)
+}
+
+fn failed_name(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 #[cfg(test)]
