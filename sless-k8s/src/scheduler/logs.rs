@@ -51,6 +51,9 @@ const REOPEN_AT_MOST: Duration = Duration::from_secs(15);
 /// A line, and when the node wrote it down.
 type Stamped = (Timestamp, LogLine);
 
+/// A line, and the uid of the pod that wrote it.
+type FromPod = (Arc<str>, Stamped);
+
 /// One run of one container: what a log belongs to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Source {
@@ -217,7 +220,7 @@ struct Follower {
     known: HashSet<Source>,
     /// Of each pod, when the last line was written that was given.
     last: HashMap<Arc<str>, Timestamp>,
-    streams: stream::SelectAll<stream::BoxStream<'static, Result<(Arc<str>, Stamped)>>>,
+    streams: stream::SelectAll<stream::BoxStream<'static, Result<FromPod>>>,
 }
 
 impl Follower {
@@ -287,7 +290,7 @@ struct Followed {
 }
 
 impl Followed {
-    async fn next(&mut self) -> Option<Result<(Arc<str>, Stamped)>> {
+    async fn next(&mut self) -> Option<Result<FromPod>> {
         while self.broken <= REOPENINGS {
             let why = match &mut self.lines {
                 None => match self.open().await {
