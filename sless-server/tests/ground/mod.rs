@@ -11,6 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// What a user has in a cluster. By their names: a category is looked up in what kubectl remembers of the
+/// cluster, be it of before they were installed.
+const RESOURCES: &str = "functions.sless.io,triggers.sless.io,functionjobs.sless.io";
+
 /// How long the cluster may take to remove what was deleted.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -143,9 +147,10 @@ impl Ground {
         let began = Instant::now();
         for namespace in &self.namespaces {
             kubectl_prints(&["get", "namespace", namespace], "");
-            let get = ["get", "sless,all,configmaps,secrets", "-o", "name"];
+            let kinds = format!("{RESOURCES},all,configmaps,secrets");
+            let get = ["get", &kinds, "-o", "name", "-n", namespace];
             loop {
-                let told = kubectl_prints(&[&get[..], &["-n", namespace]].concat(), "");
+                let told = kubectl_prints(&get, "");
                 let left: Vec<_> = told
                     .lines()
                     .filter(|name| *name != "configmap/kube-root-ca.crt")
@@ -165,7 +170,7 @@ impl Drop for Ground {
         let [resources, workloads] = &self.namespaces;
         // After a failure there may be objects whose finalizer nobody ends any more.
         let here = ["-n", resources.as_str()];
-        let left = kubectl(&[&here[..], &["get", "sless", "-o", "name"]].concat(), "");
+        let left = kubectl(&[&here[..], &["get", RESOURCES, "-o", "name"]].concat(), "");
         for name in String::from_utf8_lossy(&left.stdout).lines() {
             let bare = r#"{"metadata": {"finalizers": null}}"#;
             kubectl(
