@@ -44,7 +44,7 @@ pub(crate) const TOOLS_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The limit of steps that compile the whole workspace.
 const BUILD: Duration = Duration::from_secs(25 * 60);
 /// The limit of the step that compiles and runs the tests.
-const TESTS: Duration = Duration::from_secs(40 * 60);
+const TESTS: Duration = Duration::from_secs(55 * 60);
 
 /// All steps.
 pub(crate) const STEPS: &[Step] = &[
