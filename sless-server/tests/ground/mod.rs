@@ -13,7 +13,11 @@ use std::{
 
 /// What a user has in a cluster. By their names: a category is looked up in what kubectl remembers of the
 /// cluster, be it of before they were installed.
-const RESOURCES: &str = "functions.sless.io,triggers.sless.io,functionjobs.sless.io";
+const RESOURCES: [&str; 3] = [
+    "functions.sless.io",
+    "triggers.sless.io",
+    "functionjobs.sless.io",
+];
 
 /// How long the cluster may take to remove what was deleted.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -111,12 +115,7 @@ fn install() {
             "--timeout=60s",
             "crd",
         ];
-        let names = [
-            "functions.sless.io",
-            "triggers.sless.io",
-            "functionjobs.sless.io",
-        ];
-        kubectl_prints(&[&established[..], &names[..]].concat(), "");
+        kubectl_prints(&[&established[..], &RESOURCES[..]].concat(), "");
     });
 }
 
@@ -147,7 +146,7 @@ impl Ground {
         let began = Instant::now();
         for namespace in &self.namespaces {
             kubectl_prints(&["get", "namespace", namespace], "");
-            let kinds = format!("{RESOURCES},all,configmaps,secrets");
+            let kinds = format!("{},all,configmaps,secrets", RESOURCES.join(","));
             let get = ["get", &kinds, "-o", "name", "-n", namespace];
             loop {
                 let told = kubectl_prints(&get, "");
@@ -170,7 +169,10 @@ impl Drop for Ground {
         let [resources, workloads] = &self.namespaces;
         // After a failure there may be objects whose finalizer nobody ends any more.
         let here = ["-n", resources.as_str()];
-        let left = kubectl(&[&here[..], &["get", RESOURCES, "-o", "name"]].concat(), "");
+        let left = kubectl(
+            &[&here[..], &["get", &RESOURCES.join(","), "-o", "name"]].concat(),
+            "",
+        );
         for name in String::from_utf8_lossy(&left.stdout).lines() {
             let bare = r#"{"metadata": {"finalizers": null}}"#;
             kubectl(
