@@ -45,6 +45,7 @@ impl Engine {
         if self.index.put(&trigger.clone().into()) {
             self.wake(function_key(&trigger));
         }
+        let trigger = self.leave_cron(trigger).await?;
         if trigger.spec.kind == TriggerType::Event {
             return self.reconcile_event(trigger).await;
         }
@@ -61,6 +62,34 @@ impl Engine {
             TriggerType::Http => self.reconcile_http(trigger, function).await,
             TriggerType::Cron | TriggerType::Event => self.reconcile_cron(trigger, function).await,
         }
+    }
+
+    /// Takes away what a trigger has of a schedule whose type was changed into another one.
+    async fn leave_cron(&self, mut trigger: Trigger) -> Result<Trigger> {
+        let Trigger {
+            metadata,
+            spec,
+            status,
+        } = &trigger;
+        let is_new = metadata.generation == 1;
+        let told = status.next_fire_at.is_some() || status.ledger.is_some();
+        let changed = status.observed_generation != metadata.generation;
+        let left = spec.kind != TriggerType::Cron && !is_new && (told || changed);
+        // One that is being deleted loses all that any type has.
+        if !left || metadata.is_deleting() || !self.leads(Post::Operator) {
+            return Ok(trigger);
+        }
+        if let Some(backend) = &self.backends.cron {
+            backend.remove_cron(&TriggerId::of(metadata)).await?;
+        }
+        self.timetable.remove(&trigger.key(), Some(&metadata.uid));
+        if told {
+            trigger.status.next_fire_at = None;
+            trigger.status.ledger = None;
+            let catalog = &self.backends.catalog;
+            trigger = Trigger::try_from(catalog.update_status(trigger.into()).await?)?;
+        }
+        Ok(trigger)
     }
 
     /// The function that a trigger calls, unless it is about to go.
@@ -225,6 +254,9 @@ impl Engine {
     pub(super) fn observed(&self, trigger: &Trigger, function: Option<&Function>) -> TriggerStatus {
         let mut status = trigger.status.clone();
         status.observed_generation = trigger.metadata.generation;
+        if trigger.spec.kind != TriggerType::Http {
+            status.url = None;
+        }
         // A catalog refuses such a spec; one that others write to, too, may not have been able to.
         let checked = trigger.spec.validate();
         let (active, word, message) = match (&checked, trigger.spec.enabled, function) {

@@ -136,3 +136,33 @@ async fn what_a_backend_cannot_keep_is_told() {
     );
     assert_eq!(status.next_fire_at, None);
 }
+
+async fn respecify(world: &World, spec: TriggerSpec) {
+    let catalog = &world.sless.backends().catalog;
+    let change = |trigger: &mut Trigger| {
+        trigger.spec = spec.clone();
+        Ok(())
+    };
+    let clock = name("clock");
+    let changed = catalog.modify::<Trigger, _>(&ns(), &clock, change).await;
+    changed.expect("changed");
+    world.rest().await;
+}
+
+#[tokio::test]
+async fn a_trigger_of_another_type_leaves_its_schedule() {
+    let (world, backend) = begin().await;
+    let first = lock(&backend.applied)[0].trigger.clone();
+    respecify(&world, TriggerSpec::http(name("hello"))).await;
+    let status = seen(&world).await.status;
+    assert!(status.active && status.url.is_some(), "{status:?}");
+    assert_eq!((status.next_fire_at, status.ledger), (None, None));
+    assert_eq!(*lock(&backend.removed), std::slice::from_ref(&first));
+    respecify(&world, TriggerSpec::cron(name("hello"), "0 * * * *")).await;
+    let status = seen(&world).await.status;
+    assert_eq!(status.url, None);
+    assert!(status.next_fire_at.is_some());
+    let again = lock(&backend.applied).last().expect("applied").clone();
+    assert_eq!(again.trigger, first);
+    assert_eq!(again.schedule.to_string(), "0 * * * *");
+}
