@@ -345,6 +345,14 @@ impl Engine {
     /// Drops builds and stored sources that a new version has made needless. Answers whether it could
     /// be done; if not, it is tried again and hinders nobody.
     async fn tidy(&self, function: &Function, current: &BuildId) -> bool {
+        let FunctionId {
+            namespace, name, ..
+        } = &current.function;
+        if self.index.has_runs(namespace, name) {
+            // The build that a run is of may still have to be fetched.
+            self.untidy.set(&current.function, true);
+            return false;
+        }
         let tidied = async {
             points::TIDY_BEFORE.pass();
             for builder in &self.backends.builders {

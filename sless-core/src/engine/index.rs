@@ -76,6 +76,14 @@ impl Index {
             .unwrap_or_default()
     }
 
+    /// Whether a function has jobs that have not ended, whose runs are of a version that may not be the
+    /// newest.
+    pub(super) fn has_runs(&self, namespace: &Namespace, function: &Name) -> bool {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let links = state.links.get(&(namespace.clone(), function.clone()));
+        links.is_some_and(|links| links.keys().any(|key| key.kind == Kind::FunctionJob))
+    }
+
     /// Whether a function has triggers of type http, all of which are disabled.
     pub(super) fn is_stopped(&self, namespace: &Namespace, function: &Name) -> bool {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,9 @@
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
 use sless_core::{
-    CatalogExt as _, FunctionJob, InvocationQuery, JobPhase, JobSpec, Metadata, Origin,
-    Resource as _, reason,
+    Builder as _, CatalogExt as _, FunctionJob, InvocationQuery, JobPhase, JobSpec, Metadata,
+    Origin, Resource as _, reason,
 };
 
 use super::{World, name, ns, world};
@@ -109,4 +112,30 @@ async fn a_handler_that_raises_fails_its_run() {
     assert!(job.status.message.contains("no good"), "{:?}", job.status);
     let receipt = world.sless.delete(&job.key()).await.expect("deleted");
     assert!(!receipt.removed.is_empty());
+}
+
+#[tokio::test]
+async fn a_run_keeps_the_build_that_it_is_of() {
+    let world = world();
+    world
+        .deploy("slow", "main.slow", "one")
+        .await
+        .expect("deployed");
+    create(&world, "job", "slow", 1).await;
+    until(&world, "job", JobPhase::Running, 1).await;
+    world
+        .deploy("slow", "main.slow", "two")
+        .await
+        .expect("deployed");
+    world.rest().await;
+    let builds = async || {
+        let held: Vec<_> = world.builder.held().try_collect().await.expect("a list");
+        held.into_iter().filter(|held| held.kind == "build").count()
+    };
+    assert_eq!(builds().await, 2, "the run may still need its build");
+    world.clock.advance(Duration::from_secs(10)).await;
+    until(&world, "job", JobPhase::Succeeded, 1).await;
+    world.clock.advance(Duration::from_secs(30)).await;
+    world.rest().await;
+    assert_eq!(builds().await, 1, "nobody needs the first any more");
 }
