@@ -92,16 +92,10 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Random bytes, which name something and guard nothing. Where the system has none, the time has to
-/// do.
+/// Random bytes, which name something and guard nothing: so the system need not be asked each time.
 fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
-    if getrandom::fill(&mut bytes).is_err() {
-        let now = jiff::Timestamp::now().as_nanosecond().to_le_bytes();
-        for (byte, random) in bytes.iter_mut().zip(now.iter().cycle()) {
-            *byte = *random;
-        }
-    }
+    fastrand::fill(&mut bytes);
     bytes
 }
 
