@@ -142,6 +142,7 @@ fn quoted(word: &OsStr) -> String {
 #[derive(Debug)]
 pub(crate) struct Shell {
     log: File,
+    on_stderr: bool,
     deadline: Instant,
     limit: Duration,
     variables: Vec<(String, String)>,
@@ -158,6 +159,7 @@ impl Shell {
         let log = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         Ok(Self {
             log,
+            on_stderr: false,
             deadline: Instant::now() + limit,
             limit,
             variables: vec![],
@@ -174,6 +176,12 @@ impl Shell {
     /// Lets programs run to their end, also while the rest is being stopped.
     pub(crate) fn ignoring_interrupts(mut self) -> Self {
         self.heeds_interrupts = false;
+        self
+    }
+
+    /// Keeps the standard output free for an answer.
+    pub(crate) fn on_stderr(mut self) -> Self {
+        self.on_stderr = true;
         self
     }
 
@@ -305,8 +313,12 @@ impl Shell {
 
     fn tee(&mut self, bytes: &[u8]) {
         // A closed terminal must not fail the step, nor keep the log from being written.
-        let mut out = io::stdout().lock();
-        let _ = out.write_all(bytes).and_then(|()| out.flush());
+        let _ = if self.on_stderr {
+            io::stderr().write_all(bytes)
+        } else {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        };
         let _ = self.log.write_all(bytes);
     }
 }

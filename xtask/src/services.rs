@@ -125,7 +125,7 @@ fn start(workspace: &Workspace, services: &[Service]) -> Result<Running> {
         // What an interrupted run left behind is ended first.
         end(service, &running.log)?;
         running.started.push(service.clone());
-        let mut shell = Shell::new(running.log.clone(), UP_LIMIT)?;
+        let mut shell = Shell::new(running.log.clone(), UP_LIMIT)?.on_stderr();
         let up = Command::new(service.folder.join("up")).arg(&service.state);
         let told = shell
             .run_for_answer(&up)
@@ -142,6 +142,7 @@ fn end(service: &Service, log: &Path) -> Result<()> {
     let down = Command::new(service.folder.join("down")).arg(&service.state);
     // An interrupt must not keep a service from being ended.
     Shell::new(log.to_owned(), DOWN_LIMIT)?
+        .on_stderr()
         .ignoring_interrupts()
         .run(&down)
 }
