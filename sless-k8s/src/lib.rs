@@ -29,5 +29,5 @@ pub use lease::KubeLease;
 pub use registry::{Credentials, RegistryConfig};
 pub use scheduler::{
     CronJobConfig, IngressConfig, KedaConfig, KubeScheduler, NetworkConfig, PodConfig,
-    SchedulerConfig,
+    SchedulerConfig, ServiceKind,
 };

@@ -33,6 +33,7 @@ mod kubernetes {
     mod reasons;
     mod scaling;
     mod scheduler_suite;
+    mod services;
     mod wake;
     mod workloads;
     mod world;

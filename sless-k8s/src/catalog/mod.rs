@@ -1,11 +1,12 @@
 //! [`KubeCatalog`]: objects as custom resources.
 
 mod diff;
+mod recent;
 mod requests;
 mod watch;
 mod wire;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use sless_core::{
@@ -13,6 +14,7 @@ use sless_core::{
     Object, ObjectKey, Page, Result, Version, WatchOptions, WatchStream, catalog::object_not_found,
 };
 
+use self::recent::Recent;
 use crate::{
     client::Cluster,
     error::{BACKEND, Fault},
@@ -21,8 +23,8 @@ use crate::{
 
 /// A [`Catalog`] in the custom resources of `sless.io/v1alpha1`.
 ///
-/// The API server is the only place where anything is kept; nothing is cached here. An object that was made
-/// by `kubectl apply` is as good as one of the REST API, and each sees the other's changes. A
+/// The API server is the only place where anything is kept; no read is answered from memory. An object that
+/// was made by `kubectl apply` is as good as one of the REST API, and each sees the other's changes. A
 /// [`Version`] is the object's `resourceVersion`.
 ///
 /// Updates are merge patches of what differs, held to the version that the caller read: fields that this
@@ -34,13 +36,39 @@ use crate::{
 #[derive(Clone)]
 pub struct KubeCatalog {
     cluster: Cluster,
+    recent: Arc<Recent>,
 }
 
 impl KubeCatalog {
     /// A catalog in this cluster. The manifests of [`crd_manifests`](crate::crd_manifests) have to be
     /// there.
-    pub const fn new(cluster: Cluster) -> Self {
-        Self { cluster }
+    pub fn new(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            recent: Arc::default(),
+        }
+    }
+
+    /// What an update of `given` begins from, and whether the API server said just now that it is the last
+    /// version.
+    async fn begin(&self, key: &ObjectKey, given: &Metadata) -> Result<(Object, bool), Fault> {
+        match self.recent.take(given) {
+            Some(object) if object.key() == *key => Ok((object, false)),
+            _ => Ok((self.require_same(key, given).await?, true)),
+        }
+    }
+
+    /// The answer of an update that changes nothing.
+    async fn unchanged(
+        &self,
+        key: &ObjectKey,
+        current: Object,
+        is_last: bool,
+    ) -> Result<Object, Fault> {
+        if is_last {
+            return Ok(current);
+        }
+        self.require_same(key, current.metadata()).await
     }
 
     /// The object as it is now, if it is the one that `given` was read from, and has not changed since.
@@ -60,6 +88,11 @@ impl KubeCatalog {
         Ok(current)
     }
 
+    fn remember(&self, object: Object) -> Object {
+        self.recent.put(&object);
+        object
+    }
+
     /// What an update that came too late is answered: another object may be there by now.
     async fn overtaken(&self, key: &ObjectKey, given: &Metadata, fault: Fault) -> Fault {
         if fault.is_not_found() {
@@ -75,7 +108,7 @@ impl KubeCatalog {
     }
 
     async fn update_found(&self, key: &ObjectKey, object: Object) -> Result<Object, Fault> {
-        let current = self.require_same(key, object.metadata()).await?;
+        let (current, is_last) = self.begin(key, object.metadata()).await?;
         let mut next = object;
         // A spec that was accepted once stays: an object can be let go under rules that would refuse it
         // today.
@@ -85,24 +118,24 @@ impl KubeCatalog {
             next.validate()?;
         }
         let Some(patch) = wire::patch(&current, &next)? else {
-            return Ok(current);
+            return self.unchanged(key, current, is_last).await;
         };
         self.check_size(&next)?;
         match requests::patch(&self.cluster, key, None, current.metadata(), patch).await {
-            Ok(updated) => Ok(updated),
+            Ok(updated) => Ok(self.remember(updated)),
             Err(fault) => Err(self.overtaken(key, current.metadata(), fault).await),
         }
     }
 
     async fn update_status_found(&self, key: &ObjectKey, object: Object) -> Result<Object, Fault> {
-        let current = self.require_same(key, object.metadata()).await?;
+        let (current, is_last) = self.begin(key, object.metadata()).await?;
         let Some(patch) = wire::status_patch(&current, &object)? else {
-            return Ok(current);
+            return self.unchanged(key, current, is_last).await;
         };
         self.check_size(&object)?;
         let sub = Some("status");
         match requests::patch(&self.cluster, key, sub, current.metadata(), patch).await {
-            Ok(updated) => Ok(updated),
+            Ok(updated) => Ok(self.remember(updated)),
             Err(fault) => Err(self.overtaken(key, current.metadata(), fault).await),
         }
     }
@@ -193,7 +226,8 @@ impl Catalog for KubeCatalog {
 
     async fn get(&self, key: &ObjectKey) -> Result<Object> {
         let found = if self.looks_after(&key.namespace) {
-            requests::get(&self.cluster, key).await
+            let found = requests::get(&self.cluster, key).await;
+            found.map(|object| self.remember(object))
         } else {
             Err(object_not_found(key).into())
         };

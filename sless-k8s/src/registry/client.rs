@@ -1,7 +1,8 @@
 //! The requests.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
+use backon::{ExponentialBuilder, Retryable as _};
 use bytes::Bytes;
 use http::{
     HeaderMap, Method, StatusCode,
@@ -16,6 +17,11 @@ use super::{
     manifest::media,
     transport::{Answer, text},
 };
+
+/// How often a manifest is sent again whose layers the registry does not know yet, and after how long at
+/// first.
+const MANIFEST_RETRIES: usize = 4;
+const MANIFEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is uploaded as a blob.
 #[derive(Clone, Debug)]
@@ -121,7 +127,18 @@ impl Registry {
         if let Ok(kind) = kind.parse() {
             ask.headers.insert(CONTENT_TYPE, kind);
         }
-        self.send(&ask, Some(&Blob::Bytes(bytes))).await.map(drop)
+        let blob = Blob::Bytes(bytes);
+        // Where its store is slow to show what was just put there, or others push the same layers, a
+        // registry denies for a moment what it has.
+        let soon = ExponentialBuilder::default()
+            .with_min_delay(MANIFEST_PAUSE)
+            .with_max_times(MANIFEST_RETRIES);
+        (|| self.send(&ask, Some(&blob)))
+            .retry(soon)
+            .sleep(tokio::time::sleep)
+            .when(RegistryFault::is_blob_unknown)
+            .await
+            .map(drop)
     }
 
     /// Removes the manifest with this digest; `false` where there is none.

@@ -58,6 +58,11 @@ impl RegistryFault {
         )
     }
 
+    /// Whether the registry knows nothing of a layer that a manifest names.
+    pub(super) fn is_blob_unknown(&self) -> bool {
+        matches!(self, Self::Refused { status: 400 | 404, said, .. } if said.contains("BLOB_UNKNOWN"))
+    }
+
     fn to_error(&self) -> Error {
         let message = self.to_string();
         match self {
@@ -75,6 +80,9 @@ impl RegistryFault {
                 413 => Error::new(ErrorKind::LimitExceeded, message),
                 429 => Error::new(ErrorKind::Overloaded, message)
                     .with_retry(retry_after.map_or(Retry::Transient, Retry::After)),
+                _ if self.is_blob_unknown() => {
+                    Error::unavailable(message).with_reason("registry_unavailable")
+                }
                 500.. => Error::unavailable(message).with_reason("registry_unavailable"),
                 _ => Error::internal(message),
             },

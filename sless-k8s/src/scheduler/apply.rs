@@ -23,7 +23,7 @@ use sless_core::{
 
 use super::{
     Inner, annotation,
-    cache::{DeploymentView, Text, View},
+    cache::{DeploymentView, ServiceView, Text, View},
     failure, manifest, same, status,
 };
 use crate::{
@@ -221,9 +221,14 @@ impl Inner {
 
     async fn bring_children(&self, function: &FunctionId) -> Result<(), Fault> {
         let view = self.view(function);
-        let service = self.config.services || self.interceptor.is_some();
-        if service && view.service != Some(true) {
-            let wanted = manifest::service(function);
+        if view.service != Some(ServiceView::Right)
+            && let Some(wanted) = manifest::service(self.services, function)
+        {
+            if view.service == Some(ServiceView::OtherKind) {
+                let services: Api<Service> = self.api(&function.namespace);
+                let (name, gone) = (names::function(function), DeleteParams::background());
+                self.deleted(services.delete(&name, &gone)).await?;
+            }
             let object = self.write_child::<Service>(function, &wanted).await?;
             self.cache.put_service(&object);
         }

@@ -51,8 +51,9 @@ pub struct SchedulerConfig {
     pub job_patience_ms: u64,
     /// How long a run of a job waits for an image that cannot be pulled, in milliseconds.
     pub image_patience_ms: u64,
-    /// Whether each function has a Service, for callers in the cluster that do not go through sless.
-    pub services: bool,
+    /// The Service of each function, for callers in the cluster that do not go through sless. Where there
+    /// is an Ingress, or KEDA, it has an address whatever is said here.
+    pub services: ServiceKind,
     /// Whether each function has an Ingress, for callers outside the cluster that do not go through
     /// sless: where sless itself has no address out there.
     pub ingress: Option<IngressConfig>,
@@ -88,7 +89,7 @@ impl Default for SchedulerConfig {
             apply_attempts: 8,
             job_patience_ms: 3_000,
             image_patience_ms: 60_000,
-            services: true,
+            services: ServiceKind::default(),
             ingress: None,
             cron_jobs: None,
             keda: None,
@@ -103,6 +104,15 @@ impl SchedulerConfig {
         Duration::from_millis(self.start_ms)
     }
 
+    /// The Services that there are, with what is in front of them.
+    pub(super) const fn services(&self, keda: bool) -> ServiceKind {
+        if keda || self.ingress.is_some() {
+            ServiceKind::ClusterIp
+        } else {
+            self.services
+        }
+    }
+
     /// How long a pod goes on before it is told to end.
     pub(super) const fn notice_seconds(&self) -> u64 {
         self.notice_ms.div_ceil(1000)
@@ -112,6 +122,22 @@ impl SchedulerConfig {
     pub(super) fn drain(&self, timeout: Duration) -> Duration {
         Duration::from_millis(self.drain_ms).min(timeout)
     }
+}
+
+/// How callers in the cluster that do not go through sless find the pods of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceKind {
+    /// Not at all.
+    None,
+    /// By the name of a Service without an address of its own
+    /// ([headless](https://kubernetes.io/docs/concepts/services-networking/service/#headless-services)),
+    /// which stands for the addresses of the pods, on port 8080. A cluster has only so many addresses for
+    /// Services, hands them out one after the other, and tells each node of each of them.
+    #[default]
+    Headless,
+    /// By a Service with an address, on port 80.
+    ClusterIp,
 }
 
 /// Settings of Ingresses. A function is at `/fn/{namespace}/{name}` of the host, as it is through sless;

@@ -39,6 +39,7 @@ use tokio_util::{
 
 pub use self::config::{
     CronJobConfig, IngressConfig, KedaConfig, NetworkConfig, PodConfig, SchedulerConfig,
+    ServiceKind,
 };
 pub(crate) use self::manifest::egress;
 use self::{
@@ -64,6 +65,8 @@ pub(crate) struct Inner {
     cache: Arc<Cache>,
     /// KEDA's, where it scales functions.
     interceptor: Option<Arc<Endpoint>>,
+    /// The Services that there are to be.
+    services: ServiceKind,
     /// Held by whoever writes a policy.
     policing: Mutex<()>,
     tasks: TaskTracker,
@@ -95,10 +98,12 @@ impl KubeScheduler {
             crons: config.cron_jobs.is_some(),
             scaled: interceptor.is_some(),
         };
+        let services = config.services(interceptor.is_some());
         let inner = Arc::new(Inner {
             interceptor,
+            services,
             policing: Mutex::default(),
-            cache: Arc::new(Cache::default()),
+            cache: Arc::new(Cache::new(services)),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             config,

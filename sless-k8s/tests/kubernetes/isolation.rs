@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::{Value, json};
 use sless_conformance::Fixture;
 use sless_core::Workload;
+use sless_k8s::{K8sConfig, ServiceKind};
 use tokio::net::TcpListener;
 
 use super::{
@@ -82,13 +83,21 @@ async fn addresses(place: &Place, workload: &Workload) -> (String, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Kubernetes: testing/kubernetes/up"]
 async fn functions_reach_neither_each_other_nor_the_clouds_metadata() {
-    let closed = Place::new().await;
-    let elsewhere = Place::new().await;
-    let mark = world::mark();
-    let mut config = world::config(&mark);
-    config.scheduler.network.policies = false;
-    config.namespaces.default_deny = false;
-    let open = Place::of(mark, config).await;
+    // With Services that have an address, which is one more way to get somewhere.
+    let place = |change: fn(&mut K8sConfig)| {
+        let mark = world::mark();
+        let mut config = world::config(&mark);
+        config.scheduler.services = ServiceKind::ClusterIp;
+        change(&mut config);
+        Place::of(mark, config)
+    };
+    let closed = place(|_| {}).await;
+    let elsewhere = place(|_| {}).await;
+    let open = place(|config| {
+        config.scheduler.network.policies = false;
+        config.namespaces.default_deny = false;
+    });
+    let open = open.await;
     let probe = closed.python("probe", PROBE).await;
     let free = open.python("probe", PROBE).await;
     let beside = closed.fixture("beside", Fixture::Echo).await;

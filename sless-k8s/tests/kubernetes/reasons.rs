@@ -7,6 +7,7 @@ use kube::api::PostParams;
 use serde_json::json;
 use sless_conformance::Fixture;
 use sless_core::{Workload, WorkloadPhase};
+use sless_k8s::ServiceKind;
 
 use super::{
     place::{Place, ask},
@@ -121,6 +122,7 @@ async fn a_pod_may_do_what_it_must_and_nothing_else() {
     let mut config = world::config(&mark);
     // Here DNS is no pod, but a program on the node.
     config.scheduler.network.dns_cidrs = world::dns_addresses().await;
+    config.scheduler.services = ServiceKind::ClusterIp;
     let place = Place::of(mark, config).await;
     let other = place.fixture("other", Fixture::Echo).await;
     place.ready(&other).await;

@@ -26,13 +26,13 @@ use sless_core::{Changes, FunctionId, JobId, Kind, ObjectKey, Uid};
 
 use cron::Crons;
 pub(super) use entry::{FunctionEntry, JobEntry};
-pub(super) use view::{DeploymentView, PodView, RunView, Text, View};
+pub(super) use view::{DeploymentView, PodView, RunView, ServiceView, Text, View};
 pub(super) use watch::{Watched, watch_all};
 
 use super::{
+    config::ServiceKind,
     keda::HttpScaledObject,
     manifest::{self, POLICIES},
-    same,
 };
 use crate::labels;
 
@@ -44,6 +44,8 @@ pub(super) struct Cache {
     crons: Crons,
     /// Our policies in each namespace of workloads.
     policies: Mutex<HashMap<Place, Text>>,
+    /// The Services that there are to be.
+    services: ServiceKind,
     pub(super) changes: Changes,
 }
 
@@ -76,6 +78,13 @@ fn is_older(one: &str, other: &str) -> bool {
 }
 
 impl Cache {
+    pub(super) fn new(services: ServiceKind) -> Self {
+        Self {
+            services,
+            ..Self::default()
+        }
+    }
+
     /// The function with this uid, if anything is known of it.
     pub(super) fn function(&self, uid: &Uid) -> Option<Arc<FunctionEntry>> {
         let all = self
@@ -223,11 +232,14 @@ impl Cache {
         };
         let function = function_of(key, uid);
         // It depends on the function's name alone, so it need not be remembered.
-        let wanted = manifest::service(&function);
-        let right = same::child_holds(&wanted, &view::child(object));
+        let wanted = manifest::service(self.services, &function);
+        let there = view::child(object);
+        let seen = wanted.map_or(ServiceView::Right, |wanted| {
+            ServiceView::of(&wanted, &there)
+        });
         self.change(&function, |view| {
-            let before = view.service.replace(right);
-            before != Some(right)
+            let before = view.service.replace(seen);
+            before != Some(seen)
         });
     }
 

@@ -14,6 +14,7 @@ use crate::scheduler::{
     annotation,
     failure::{self, Ended, Trouble},
     invoke::Endpoint,
+    manifest, same,
 };
 
 /// Part of an object, as JSON text: as a tree it would take ten times the memory, and it is read once or
@@ -36,8 +37,7 @@ impl Text {
 #[derive(Clone, Debug, Default)]
 pub(in crate::scheduler) struct View {
     pub(in crate::scheduler) deployment: Option<Arc<DeploymentView>>,
-    /// Whether there is a Service, and it is as it should be.
-    pub(in crate::scheduler) service: Option<bool>,
+    pub(in crate::scheduler) service: Option<ServiceView>,
     pub(in crate::scheduler) ingress: Option<Text>,
     /// What KEDA scales it by.
     pub(in crate::scheduler) scaled: Option<Text>,
@@ -63,6 +63,27 @@ impl View {
     /// The pods that take calls.
     pub(in crate::scheduler) fn ready(&self) -> impl Iterator<Item = &Arc<PodView>> {
         self.pods.iter().filter(|pod| pod.takes_calls())
+    }
+}
+
+/// What a Service is, held against what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::scheduler) enum ServiceView {
+    Right,
+    Different,
+    /// It has an address and should have none, or the other way round. No write changes that.
+    OtherKind,
+}
+
+impl ServiceView {
+    pub(in crate::scheduler) fn of(wanted: &Value, there: &Value) -> Self {
+        if manifest::is_headless(wanted) != manifest::is_headless(there) {
+            Self::OtherKind
+        } else if same::child_holds(wanted, there) {
+            Self::Right
+        } else {
+            Self::Different
+        }
     }
 }
 

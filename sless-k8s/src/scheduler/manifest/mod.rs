@@ -5,6 +5,7 @@ mod job;
 mod network;
 mod pod;
 mod scaled;
+mod service;
 mod workload;
 
 use serde_json::Value;
@@ -16,7 +17,8 @@ pub(crate) use network::egress;
 pub(super) use network::{CRON_POLICY, POLICIES, POLICY, policy};
 pub(super) use pod::PORT_NUMBER;
 pub(super) use scaled::{host, scaled};
-pub(super) use workload::{deployment, ingress, service};
+pub(super) use service::{is_headless, service};
+pub(super) use workload::{deployment, ingress};
 
 /// The digest of an object, as it is noted on it: short, since it only has to tell two of one name apart.
 pub(super) fn digest(object: &Value) -> String {

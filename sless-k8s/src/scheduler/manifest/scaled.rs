@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sless_core::FunctionId;
 
-use super::workload::SERVICE_PORT;
+use super::service::SERVICE_PORT;
 use crate::{
     labels, names,
     scheduler::{cache::DeploymentView, config::KedaConfig},

@@ -1,4 +1,4 @@
-//! Deployment and Service of a function.
+//! Deployment and Ingress of a function.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The labels that the pods of a function are found by.
-fn selector(function: &FunctionId) -> BTreeMap<String, String> {
+pub(super) fn selector(function: &FunctionId) -> BTreeMap<String, String> {
     let mut all = labels::of_owner(&function.key(), &function.uid);
     all.retain(|name, _| name == labels::KIND || name == labels::UID);
     all
@@ -69,27 +69,6 @@ pub(in crate::scheduler) fn deployment(
                 },
                 "spec": pod::spec(config, workload, &Command::Serve),
             },
-        },
-    })
-}
-
-/// The port of Services.
-pub(super) const SERVICE_PORT: u16 = 80;
-
-/// The Service.
-pub(in crate::scheduler) fn service(function: &FunctionId) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": names::function(function),
-            "namespace": function.namespace.workloads().as_str(),
-            "labels": labels::of_owner(&function.key(), &function.uid),
-        },
-        "spec": {
-            "type": "ClusterIP",
-            "selector": selector(function),
-            "ports": [{"name": PORT, "port": SERVICE_PORT, "targetPort": PORT, "protocol": "TCP"}],
         },
     })
 }
@@ -207,13 +186,6 @@ mod tests {
             notes["kubectl.kubernetes.io/restartedAt"],
             "2026-01-02T03:04:05Z"
         );
-    }
-
-    #[test]
-    fn a_name_with_a_digit_in_front_is_one_for_a_service() {
-        let made = service(&workload().function);
-        let name = made["metadata"]["name"].as_str().expect("a name");
-        assert!(name.starts_with("fn-0f-"), "{name}");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! `SLESS_TEST_FUNCTIONS` says how many (60 where it says nothing), `SLESS_TEST_LONG` looks at the rest for
 //! ten minutes.
 
+mod ready;
+
 use std::{
     path::Path,
     process::{Child, Command, Stdio},
@@ -13,11 +15,12 @@ use std::{
 use futures::{StreamExt as _, stream};
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
-use kube::{Api, api::PostParams};
-use serde_json::json;
-use sless_core::{Catalog, CatalogExt as _, Function, FunctionPhase, Kind, Namespace, ObjectKey};
+use kube::{Api, api::PostParams, core::GroupVersionKind};
+use serde_json::{Value, json};
+use sless_core::{Catalog, Kind, Namespace, ObjectKey};
 use sless_k8s::{Cluster, K8sConfig, KubeCatalog};
 
+use self::ready::{AT_ONCE, bare_deployments, until_all};
 use super::{
     between::Between,
     operator::{self, Operator, function, is_long, namespace},
@@ -28,6 +31,8 @@ use super::{
 const RESYNC: Duration = Duration::from_secs(600);
 /// What the API server may be written for one function, from its creation until it is ready.
 const WRITES: usize = 5;
+/// How long functions may take until they are ready, held against bare Deployments of the same number.
+const RATIO: f64 = 3.0;
 /// How often to look at what costs nothing to look at.
 const OFTEN: Duration = Duration::from_millis(100);
 /// What an operator remembers of a function that does nothing.
@@ -132,7 +137,9 @@ async fn many_functions_cost_little() {
     let namespaces: Vec<Namespace> = (0..functions.div_ceil(100).max(2))
         .map(|at| namespace(&format!("many-{at}")))
         .collect();
-    let workloads: Api<KubeNamespace> = Api::all(client);
+    let patience = Duration::from_secs(120) + Duration::from_millis(200) * functions as u32;
+    let bare = bare_deployments(&client, functions, patience).await;
+    let workloads: Api<KubeNamespace> = Api::all(client.clone());
     for namespace in &namespaces {
         catalog.ensure_namespace(namespace).await.expect("made");
         let name = namespace.workloads();
@@ -162,33 +169,31 @@ async fn many_functions_cost_little() {
     let operator = Operator::start(simulated(between.kubeconfig()), RESYNC).await;
     between.forget();
     let begun = Instant::now();
-    stream::iter(0..functions)
-        .for_each_concurrent(16, |at| {
-            let (catalog, namespaces) = (&catalog, &namespaces);
-            async move {
-                let namespace = &namespaces[at % namespaces.len()];
-                let function = function(namespace, &format!("f-{at}"), 0);
-                catalog.create(function.into()).await.expect("created");
-            }
-        })
-        .await;
-    let created = begun.elapsed();
-    let patience = Duration::from_secs(120) + Duration::from_millis(200) * functions as u32;
-    let ready = async || {
-        let all: Vec<Function> = catalog.read_all(None).await.expect("listed");
-        let ready = all.iter().filter(|function| {
-            let current = function.status.observed_generation == function.metadata.generation;
-            function.status.phase == FunctionPhase::Ready && current
-        });
-        match ready.count() {
-            count if count == functions => Ok(()),
-            count => Err(format!("{count} of {functions} are ready")),
-        }
+    let create = async {
+        stream::iter(0..functions)
+            .for_each_concurrent(AT_ONCE, |at| {
+                let (catalog, namespaces) = (&catalog, &namespaces);
+                async move {
+                    let namespace = &namespaces[at % namespaces.len()];
+                    let function = function(namespace, &format!("f-{at}"), 0);
+                    catalog.create(function.into()).await.expect("created");
+                }
+            })
+            .await;
+        begun.elapsed()
     };
-    // To list a thousand of them takes the API server that is measured a tenth of a second.
-    let seldom = OFTEN + Duration::from_millis(2) * functions as u32;
-    until("all functions are ready", patience, seldom, ready).await;
+    let kind = GroupVersionKind::gvk("sless.io", "v1alpha1", "Function");
+    let is_ready = |function: &Value| {
+        let (metadata, status) = (&function["metadata"], &function["status"]);
+        status["phase"] == "Ready" && status["observedGeneration"] == metadata["generation"]
+    };
+    let ready = until_all(&client, &kind, "functions", functions, patience, is_ready);
+    let (created, _) = tokio::join!(create, ready);
     let took = begun.elapsed();
+    let ratio = took.as_secs_f64() / bare.as_secs_f64();
+    println!(
+        "{functions} bare Deployments: available in {bare:?}; functions take {ratio:.2} of it"
+    );
     let writes = between.writes();
     let written: usize = writes.values().sum();
     println!(
@@ -249,6 +254,10 @@ async fn many_functions_cost_little() {
     );
     if functions >= 500 {
         // With few, what differs is no matter of functions.
+        assert!(
+            ratio <= RATIO,
+            "functions take {ratio:.2} of bare Deployments"
+        );
         assert!(each <= MEMORY, "{each} bytes for each function");
     }
     drop(measured);
