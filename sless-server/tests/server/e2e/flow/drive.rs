@@ -1,6 +1,6 @@
 //! What drives a function beside requests: messages, the clock, jobs; and what is recorded of it all.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::batch::v1::CronJob;
 use serde_json::json;
@@ -156,6 +156,8 @@ impl Flow<'_> {
         let result: serde_json::Value =
             serde_json::from_str(first.result.as_deref().unwrap()).unwrap();
         assert_eq!(result, json!({"n": 100, "word": "hi", "version": 2}));
+        // Kubernetes tells times in whole seconds.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         run(2).await;
         let second = self.job_is(JobPhase::Succeeded, Some(&first)).await;
         assert!(second.started_at > first.started_at, "{second:?}");

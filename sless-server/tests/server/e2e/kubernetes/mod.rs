@@ -8,3 +8,4 @@ mod node;
 mod roles;
 mod rolling;
 mod start;
+mod uploads;
