@@ -404,8 +404,9 @@ async fn kubernetes_and_the_core_agree_on_any_spec() {
         assert_eq!(core, answer.is_ok(), "{kind} {spec}: {answer:?}");
         if core { taken += 1 } else { refused += 1 }
     }
+    // Some one in fifteen is taken.
     assert!(
-        taken > CASES / 20 && refused > CASES / 20,
+        taken > CASES / 60 && refused > CASES / 60,
         "{taken} taken, {refused} refused"
     );
 }
