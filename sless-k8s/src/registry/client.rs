@@ -15,13 +15,12 @@ use super::{
     Parsed, Reference, Registry,
     error::RegistryFault,
     manifest::media,
-    transport::{Answer, text},
+    transport::{Answer, Ask, text},
 };
 
-/// How often a manifest is sent again whose layers the registry does not know yet, and after how long at
-/// first.
-const MANIFEST_RETRIES: usize = 4;
-const MANIFEST_PAUSE: Duration = Duration::from_millis(100);
+/// How often a request is sent again at which the registry failed, and after how long at first.
+const RETRIES: usize = 4;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is uploaded as a blob.
 #[derive(Clone, Debug)]
@@ -106,7 +105,7 @@ impl Registry {
             &format!("manifests/{}", image.version),
         );
         accept_manifests(&mut ask.headers);
-        Ok(found(self.send(&ask, None).await)?.is_some())
+        Ok(found(self.send_again(&ask, None).await)?.is_some())
     }
 
     /// Stores a manifest under this name.
@@ -127,18 +126,22 @@ impl Registry {
         if let Ok(kind) = kind.parse() {
             ask.headers.insert(CONTENT_TYPE, kind);
         }
-        let blob = Blob::Bytes(bytes);
-        // Where its store is slow to show what was just put there, or others push the same layers, a
-        // registry denies for a moment what it has.
-        let soon = ExponentialBuilder::default()
-            .with_min_delay(MANIFEST_PAUSE)
-            .with_max_times(MANIFEST_RETRIES);
-        (|| self.send(&ask, Some(&blob)))
-            .retry(soon)
-            .sleep(tokio::time::sleep)
-            .when(RegistryFault::is_blob_unknown)
+        self.send_again(&ask, Some(&Blob::Bytes(bytes)))
             .await
             .map(drop)
+    }
+
+    /// Sends what may be sent twice, again where the registry fails at it: one whose store is slow to show
+    /// what was just put there, or to which others push the same layers, denies for a moment what it has.
+    async fn send_again(&self, ask: &Ask<'_>, blob: Option<&Blob<'_>>) -> Answer<Response> {
+        let soon = ExponentialBuilder::default()
+            .with_min_delay(PAUSE)
+            .with_max_times(RETRIES);
+        (|| self.send(ask, blob))
+            .retry(soon)
+            .sleep(tokio::time::sleep)
+            .when(RegistryFault::may_pass)
+            .await
     }
 
     /// Removes the manifest with this digest; `false` where there is none.
@@ -191,7 +194,7 @@ impl Registry {
             Method::HEAD,
             &format!("blobs/{digest}"),
         );
-        Ok(found(self.send(&ask, None).await)?.is_some())
+        Ok(found(self.send_again(&ask, None).await)?.is_some())
     }
 
     /// A small blob: an image's configuration.

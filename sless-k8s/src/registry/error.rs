@@ -59,8 +59,13 @@ impl RegistryFault {
     }
 
     /// Whether the registry knows nothing of a layer that a manifest names.
-    pub(super) fn is_blob_unknown(&self) -> bool {
+    fn is_blob_unknown(&self) -> bool {
         matches!(self, Self::Refused { status: 400 | 404, said, .. } if said.contains("BLOB_UNKNOWN"))
+    }
+
+    /// Whether it is the registry that failed, which may be over in a moment.
+    pub(super) fn may_pass(&self) -> bool {
+        self.is_blob_unknown() || matches!(self, Self::Refused { status: 500.., .. })
     }
 
     fn to_error(&self) -> Error {
