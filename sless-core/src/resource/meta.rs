@@ -13,12 +13,9 @@ use crate::{Error, Name, Namespace, Result};
 pub struct Uid(String);
 
 impl Uid {
-    /// A new, random one. It names something and guards nothing, so the system need not be asked for it: each
-    /// call gets one.
+    /// A new, random one.
     pub fn random() -> Self {
-        let bytes = fastrand::u128(..).to_be_bytes();
-        let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
-        Self(uuid.to_string())
+        Self(uuid::Uuid::new_v4().to_string())
     }
 
     /// Takes the text that a catalog gave.

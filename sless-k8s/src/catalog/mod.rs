@@ -49,26 +49,13 @@ impl KubeCatalog {
         }
     }
 
-    /// What an update of `given` begins from, and whether the API server said just now that it is the last
-    /// version.
-    async fn begin(&self, key: &ObjectKey, given: &Metadata) -> Result<(Object, bool), Fault> {
+    /// What an update of `given` begins from. Where it was read a moment ago it need not be the last version:
+    /// that shows when it is written, or where nothing is to be written, when it is asked for.
+    async fn begin(&self, key: &ObjectKey, given: &Metadata) -> Result<Object, Fault> {
         match self.recent.take(given) {
-            Some(object) if object.key() == *key => Ok((object, false)),
-            _ => Ok((self.require_same(key, given).await?, true)),
+            Some(object) => Ok(object),
+            None => self.require_same(key, given).await,
         }
-    }
-
-    /// The answer of an update that changes nothing.
-    async fn unchanged(
-        &self,
-        key: &ObjectKey,
-        current: Object,
-        is_last: bool,
-    ) -> Result<Object, Fault> {
-        if is_last {
-            return Ok(current);
-        }
-        self.require_same(key, current.metadata()).await
     }
 
     /// The object as it is now, if it is the one that `given` was read from, and has not changed since.
@@ -108,7 +95,7 @@ impl KubeCatalog {
     }
 
     async fn update_found(&self, key: &ObjectKey, object: Object) -> Result<Object, Fault> {
-        let (current, is_last) = self.begin(key, object.metadata()).await?;
+        let current = self.begin(key, object.metadata()).await?;
         let mut next = object;
         // A spec that was accepted once stays: an object can be let go under rules that would refuse it
         // today.
@@ -118,7 +105,7 @@ impl KubeCatalog {
             next.validate()?;
         }
         let Some(patch) = wire::patch(&current, &next)? else {
-            return self.unchanged(key, current, is_last).await;
+            return self.require_same(key, current.metadata()).await;
         };
         self.check_size(&next)?;
         match requests::patch(&self.cluster, key, None, current.metadata(), patch).await {
@@ -128,9 +115,9 @@ impl KubeCatalog {
     }
 
     async fn update_status_found(&self, key: &ObjectKey, object: Object) -> Result<Object, Fault> {
-        let (current, is_last) = self.begin(key, object.metadata()).await?;
+        let current = self.begin(key, object.metadata()).await?;
         let Some(patch) = wire::status_patch(&current, &object)? else {
-            return self.unchanged(key, current, is_last).await;
+            return self.require_same(key, current.metadata()).await;
         };
         self.check_size(&object)?;
         let sub = Some("status");

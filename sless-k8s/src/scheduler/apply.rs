@@ -222,7 +222,7 @@ impl Inner {
     async fn bring_children(&self, function: &FunctionId) -> Result<(), Fault> {
         let view = self.view(function);
         if view.service != Some(ServiceView::Right)
-            && let Some(wanted) = manifest::service(self.services, function)
+            && let Some(wanted) = manifest::service(self.cache.services, function)
         {
             if view.service == Some(ServiceView::OtherKind) {
                 let services: Api<Service> = self.api(&function.namespace);

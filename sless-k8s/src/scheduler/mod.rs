@@ -65,8 +65,6 @@ pub(crate) struct Inner {
     cache: Arc<Cache>,
     /// KEDA's, where it scales functions.
     interceptor: Option<Arc<Endpoint>>,
-    /// The Services that there are to be.
-    services: ServiceKind,
     /// Held by whoever writes a policy.
     policing: Mutex<()>,
     tasks: TaskTracker,
@@ -101,7 +99,6 @@ impl KubeScheduler {
         let services = config.services(interceptor.is_some());
         let inner = Arc::new(Inner {
             interceptor,
-            services,
             policing: Mutex::default(),
             cache: Arc::new(Cache::new(services)),
             tasks: TaskTracker::new(),

@@ -394,19 +394,24 @@ fn any_spec() -> impl Strategy<Value = (Kind, Value)> {
 #[ignore = "needs Kubernetes: testing/kubernetes/control-plane"]
 async fn kubernetes_and_the_core_agree_on_any_spec() {
     const CASES: usize = 600;
+    const ENOUGH: usize = CASES / 20;
+    // Some one in fifteen is taken, and chance may give fewer.
+    const MOST: usize = 2 * CASES;
     let kubernetes = Kubernetes::connect().await;
     let mut runner = TestRunner::new(Config::default());
     let (mut taken, mut refused) = (0, 0);
-    for _ in 0..CASES {
+    for case in 0..MOST {
+        if case >= CASES && taken > ENOUGH && refused > ENOUGH {
+            break;
+        }
         let (kind, spec) = any_spec().new_tree(&mut runner).expect("a value").current();
         let core = core_takes(kind, &spec);
         let answer = kubernetes.takes(kind, "x", &spec).await;
         assert_eq!(core, answer.is_ok(), "{kind} {spec}: {answer:?}");
         if core { taken += 1 } else { refused += 1 }
     }
-    // Some one in fifteen is taken.
     assert!(
-        taken > CASES / 60 && refused > CASES / 60,
+        taken > ENOUGH && refused > ENOUGH,
         "{taken} taken, {refused} refused"
     );
 }

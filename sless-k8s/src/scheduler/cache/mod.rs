@@ -45,7 +45,7 @@ pub(super) struct Cache {
     /// Our policies in each namespace of workloads.
     policies: Mutex<HashMap<Place, Text>>,
     /// The Services that there are to be.
-    services: ServiceKind,
+    pub(super) services: ServiceKind,
     pub(super) changes: Changes,
 }
 

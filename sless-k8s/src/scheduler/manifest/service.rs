@@ -17,11 +17,11 @@ const NO_ADDRESS: &str = "None";
 
 /// The Service; `None` where there is to be none.
 pub(in crate::scheduler) fn service(kind: ServiceKind, function: &FunctionId) -> Option<Value> {
-    let (port, address) = match kind {
+    let port = match kind {
         ServiceKind::None => return None,
         // Who asks for it is told the pods' addresses, so that its port is theirs.
-        ServiceKind::Headless => (PORT_NUMBER, json!({"clusterIP": NO_ADDRESS})),
-        ServiceKind::ClusterIp => (SERVICE_PORT, json!({})),
+        ServiceKind::Headless => PORT_NUMBER,
+        ServiceKind::ClusterIp => SERVICE_PORT,
     };
     let mut service = json!({
         "apiVersion": "v1",
@@ -37,8 +37,8 @@ pub(in crate::scheduler) fn service(kind: ServiceKind, function: &FunctionId) ->
             "ports": [{"name": PORT, "port": port, "targetPort": PORT, "protocol": "TCP"}],
         },
     });
-    if let (Some(spec), Value::Object(address)) = (service["spec"].as_object_mut(), address) {
-        spec.extend(address);
+    if kind == ServiceKind::Headless {
+        service["spec"]["clusterIP"] = json!(NO_ADDRESS);
     }
     Some(service)
 }

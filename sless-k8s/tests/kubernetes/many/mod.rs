@@ -188,7 +188,7 @@ async fn many_functions_cost_little() {
         status["phase"] == "Ready" && status["observedGeneration"] == metadata["generation"]
     };
     let ready = until_all(&client, &kind, "functions", functions, patience, is_ready);
-    let (created, _) = tokio::join!(create, ready);
+    let (created, ()) = tokio::join!(create, ready);
     let took = begun.elapsed();
     let ratio = took.as_secs_f64() / bare.as_secs_f64();
     println!(

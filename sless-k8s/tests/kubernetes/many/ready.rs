@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, ListParams, PostParams},
@@ -15,12 +15,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use super::until;
+
 /// How many are created at once.
 pub(super) const AT_ONCE: usize = 16;
 
-/// Waits until so many objects of a kind, in all namespaces together, are as they should be, and answers
-/// how long that took. It watches, since to list a thousand of them takes the API server that is measured a
-/// tenth of a second.
+/// Waits until so many objects of a kind, in all namespaces together, are as they should be. It watches,
+/// since to list a thousand of them takes the API server that is measured a tenth of a second.
 pub(super) async fn until_all(
     client: &Client,
     kind: &GroupVersionKind,
@@ -28,8 +29,7 @@ pub(super) async fn until_all(
     count: usize,
     patience: Duration,
     is_ready: fn(&Value) -> bool,
-) -> Duration {
-    let begun = Instant::now();
+) {
     let resource = ApiResource::from_gvk_with_plural(kind, plural);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let mut changes = watcher(api, watcher::Config::default())
@@ -54,7 +54,6 @@ pub(super) async fn until_all(
         "{} of {count} {plural} are ready",
         ready.len()
     );
-    begun.elapsed()
 }
 
 /// How long Kubernetes takes for so many Deployments of one pod each, from the first creation until all are
@@ -98,20 +97,13 @@ pub(super) async fn bare_deployments(
     let of = ListParams::default().labels("of=bare");
     api.delete_collection(&gone, &of).await.expect("deleted");
     // What the controllers still have to do for it must not be counted for what comes next.
-    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), "default");
-    let begun = Instant::now();
-    while !pods
-        .list_metadata(&ListParams::default().limit(1))
-        .await
-        .expect("listed")
-        .items
-        .is_empty()
-    {
-        assert!(
-            begun.elapsed() < patience,
-            "the bare Deployments do not end"
-        );
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let any = ListParams::default().limit(1);
+    let ended = async || match pods.list_metadata(&any).await.expect("listed").items.len() {
+        0 => Ok(()),
+        _ => Err("pods are left".to_owned()),
+    };
+    let pause = Duration::from_secs(1);
+    until("the bare Deployments end", patience, pause, ended).await;
     took
 }
