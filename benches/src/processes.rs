@@ -1,6 +1,6 @@
 //! What the system knows of the server and its workers.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use anyhow::{Context as _, Result};
 use procfs::process::{Process, all_processes};
@@ -87,6 +87,35 @@ pub fn tree(root: u32) -> Result<Vec<i32>> {
     let root = i32::try_from(root)?;
     let all = parents()?;
     Ok(std::iter::once(root).chain(below(root, &all)).collect())
+}
+
+/// What each thread of a process and of all below it is at, a line each.
+///
+/// # Errors
+/// If the list of processes cannot be read.
+pub fn threads(root: u32) -> Result<String> {
+    let mut lines = String::new();
+    for pid in tree(root)? {
+        // One that ends meanwhile has nothing to tell.
+        let Ok(tasks) = Process::new(pid).and_then(|process| process.tasks()) else {
+            continue;
+        };
+        for task in tasks.flatten() {
+            let folder = format!("/proc/{pid}/task/{}", task.tid);
+            let read =
+                |name| std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+            let Ok(stat) = task.stat() else { continue };
+            let (name, state, used) = (&stat.comm, stat.state, stat.utime + stat.stime);
+            let (waits, call) = (read("wchan"), read("syscall"));
+            writeln!(
+                lines,
+                "{pid}/{} {name} {state} {used} ticks, in {waits} {}",
+                task.tid,
+                call.trim()
+            )?;
+        }
+    }
+    Ok(lines)
 }
 
 /// Memory of a process and all below it.

@@ -16,6 +16,7 @@ use sless_core::Namespace;
 use crate::{
     cores::Cores,
     http::{Answer, Connection},
+    processes,
 };
 
 /// How long a server may take to be ready, or to end.
@@ -197,8 +198,9 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         bail!(
-            "the server did not end within {PATIENCE:?}: {}",
-            self.last_lines()
+            "the server did not end within {PATIENCE:?}: {}\n{}",
+            self.last_lines(),
+            processes::threads(self.pid())?
         )
     }
 }

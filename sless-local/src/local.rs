@@ -1,6 +1,9 @@
 //! [`Local`]: all of them on one data folder.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sless_core::{Backends, Clock, Result, SystemClock, memory::NoopValidator};
 use sless_runtime::SandboxReport;
@@ -228,14 +231,29 @@ impl Local {
     ///
     /// Without it, nothing is lost that was acknowledged; calls of queues are cut off and come again.
     pub async fn shutdown(&self) {
-        self.dispatcher.shutdown().await;
-        self.builder.shutdown().await;
-        self.scheduler.shutdown().await;
-        self.logs.flush().await;
-        self.records.close().await;
-        self.catalog.end_watches();
-        self.catalog_file.close().await;
-        self.invocations.close().await;
+        told("the queues", self.dispatcher.shutdown()).await;
+        told("the builds", self.builder.shutdown()).await;
+        told("the workers", self.scheduler.shutdown()).await;
+        let files = async {
+            self.logs.flush().await;
+            self.records.close().await;
+            self.catalog.end_watches();
+            self.catalog_file.close().await;
+            self.invocations.close().await;
+        };
+        told("the files", files).await;
+    }
+}
+
+/// How long a part may take to end until that is told, and told again.
+const END_TOLD: Duration = Duration::from_secs(10);
+
+/// Waits for the end of a part, and says so where it takes long.
+async fn told(what: &'static str, end: impl Future<Output = ()>) {
+    let mut end = std::pin::pin!(end);
+    let began = Instant::now();
+    while tokio::time::timeout(END_TOLD, end.as_mut()).await.is_err() {
+        tracing::warn!(what, after = ?began.elapsed(), "still waiting for an end");
     }
 }
 

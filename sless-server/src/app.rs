@@ -142,7 +142,7 @@ impl App {
             tracing::warn!(limit = ?config.drain_timeout, "requests were cut off");
         }
         sless.shutdown().await;
-        assembled.shutdown().await;
+        assembled.shutdown(config.drain_timeout).await;
         served.map(drop)
     }
 }

@@ -4,7 +4,6 @@ use std::{
     error::Error,
     io::{self, Write},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::Parser;
@@ -15,14 +14,10 @@ use sless_server::{
     dev::{self, DevOptions},
     document,
     settings::{Settings, Sources},
-    telemetry::Telemetry,
 };
 
 /// The exit status where the settings cannot be used, as `EX_CONFIG` of sysexits.
 const CONFIG: u8 = 78;
-
-/// How long the end of the process waits for what cannot be cut off, such as a write.
-const LAST_WAIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -60,29 +55,12 @@ fn develop(settings: Settings, arguments: cli::Dev) -> Result<(), Box<dyn Error>
 }
 
 fn run(settings: &Settings, dev: Option<&dev::Prepared>) -> Result<(), Box<dyn Error>> {
-    block_on(settings, cli::run(settings, dev))
+    cli::block_on(settings, cli::run(settings, dev))
 }
 
 fn gc(settings: &Settings, arguments: &cli::Gc) -> Result<(), Box<dyn Error>> {
-    let lines = block_on(settings, cli::gc(settings, arguments))?;
+    let lines = cli::block_on(settings, cli::gc(settings, arguments))?;
     lines.iter().try_for_each(|line| print(line))
-}
-
-fn block_on<T>(
-    settings: &Settings,
-    work: impl Future<Output = Result<T, Box<dyn Error>>>,
-) -> Result<T, Box<dyn Error>> {
-    let _telemetry = Telemetry::begin(&settings.log)?;
-    for warning in &settings.warnings {
-        tracing::warn!("{warning}");
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let ended = runtime.block_on(work);
-    // Whoever is told to end at once does not wait for what blocks.
-    runtime.shutdown_timeout(LAST_WAIT);
-    ended
 }
 
 fn token(settings: &Settings, arguments: &cli::Token) -> Result<(), Box<dyn Error>> {

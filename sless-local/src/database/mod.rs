@@ -102,17 +102,23 @@ impl Database {
         J: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
         A: FnOnce(&T) + Send + 'static,
     {
-        let jobs = self.0.jobs().clone().ok_or_else(|| self.closed())?;
         let (answer, answered) = oneshot::channel();
         let job = writer::Job::new(durability, self.0.file.clone(), job, then, answer);
+        self.send(job).await?;
+        answered.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Puts a job into the queue. The writer ends with the last hold on the queue, so nobody keeps one while
+    /// waiting for an answer.
+    async fn send(&self, job: writer::Job) -> Result<(), Fault> {
+        let jobs = self.0.jobs().clone().ok_or_else(|| self.closed())?;
         let wait = self.0.config.place_wait();
-        match jobs.send_timeout(job, wait).await {
-            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
-            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
-                Err(self.overloaded("write_queue", wait))
-            }
-            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
-        }
+        jobs.send_timeout(job, wait)
+            .await
+            .map_err(|refused| match refused {
+                mpsc::error::SendTimeoutError::Timeout(_) => self.overloaded("write_queue", wait),
+                mpsc::error::SendTimeoutError::Closed(_) => self.closed(),
+            })
     }
 
     /// Runs `job` on a connection for reading.

@@ -46,6 +46,17 @@ async fn count(database: &Database) -> i64 {
 }
 
 #[tokio::test]
+async fn a_write_whose_answer_nobody_takes_does_not_hold_the_end_up() {
+    let (_folder, dir) = folder();
+    let database = open(&dir);
+    let mut parked = Box::pin(insert(&database, 1));
+    assert!(futures::poll!(&mut parked).is_pending());
+    let closed = tokio::time::timeout(PATIENCE, database.close()).await;
+    closed.expect("it is closed while the write is there");
+    parked.await.expect("it was done");
+}
+
+#[tokio::test]
 async fn of_jobs_in_one_transaction_only_the_failing_one_is_undone() {
     let (_folder, dir) = folder();
     let database = open(&dir);

@@ -19,7 +19,7 @@ mod postgres;
 mod s3;
 mod validation;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use sless_core::Backends;
@@ -80,13 +80,20 @@ impl Assembled {
         &self.parts
     }
 
-    /// Closes what was opened, the last first.
-    pub(crate) async fn shutdown(&self) {
+    /// Closes what was opened, the last first. A part that takes far longer than `drain`, the time that what
+    /// is under way has to end, is left: what it was at comes again, as after a crash.
+    pub(crate) async fn shutdown(&self, drain: Duration) {
+        let limit = drain + CLOSE;
         for part in self.parts.iter().rev() {
-            part.shutdown().await;
+            if tokio::time::timeout(limit, part.shutdown()).await.is_err() {
+                tracing::warn!(part = part.name(), ?limit, "a backend did not end in time");
+            }
         }
     }
 }
+
+/// How long a part may take to close beyond the time that what is under way has to end.
+const CLOSE: Duration = Duration::from_secs(30);
 
 /// Opens what has all backends.
 async fn base(settings: &Settings) -> Result<Assembled, StartError> {

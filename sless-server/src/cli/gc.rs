@@ -22,7 +22,7 @@ pub async fn gc(settings: &Settings, arguments: &Gc) -> Result<Vec<String>, Box<
     settings.roles.clear();
     let opened = backends::open(&settings).await?;
     let found = opened.backends.orphans(&opened.namespace_prefix).await;
-    opened.shutdown().await;
+    opened.shutdown(settings.drain_timeout).await;
     Ok(lines(&found?))
 }
 

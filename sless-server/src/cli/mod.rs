@@ -11,7 +11,7 @@ use sless_api::WireDuration;
 use crate::settings;
 
 pub use gc::gc;
-pub use run::run;
+pub use run::{block_on, run};
 
 /// The reference server of sless: serverless functions on one machine or in a cluster.
 #[derive(Debug, Parser)]

@@ -1,6 +1,6 @@
 //! `serve` and `dev`: a server until the system says stop.
 
-use std::{error::Error, io, sync::Arc};
+use std::{error::Error, io, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
@@ -8,7 +8,32 @@ use crate::{
     App, StartError,
     dev::{self, DevError},
     settings::Settings,
+    telemetry::Telemetry,
 };
+
+/// How long the end of the process waits for what cannot be cut off, such as a write.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Does the work of a command on a runtime of its own, with the telemetry that the settings ask for.
+///
+/// # Errors
+/// Where that telemetry cannot be had, or what the work says.
+pub fn block_on<T>(
+    settings: &Settings,
+    work: impl Future<Output = Result<T, Box<dyn Error>>>,
+) -> Result<T, Box<dyn Error>> {
+    let _telemetry = Telemetry::begin(&settings.log)?;
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(work);
+    // Whoever is told to end at once does not wait for what blocks.
+    runtime.shutdown_timeout(LAST_WAIT);
+    ended
+}
 
 /// Serves until the process is told to stop (SIGTERM, or SIGINT as from Ctrl-C), then drains. Told
 /// once more, it ends at once. With `dev`, deploys folders meanwhile.

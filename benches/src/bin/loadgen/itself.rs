@@ -10,7 +10,6 @@ use sless_server::{
     auth::Hs256Key,
     cli::{self, Cli, Command},
     settings::{Settings, Sources},
-    telemetry::Telemetry,
 };
 
 /// Whether the arguments are those of a server.
@@ -21,7 +20,9 @@ pub(crate) fn is_asked() -> bool {
 pub(crate) fn run() -> Result<()> {
     let settings = Settings::load(&Sources::new(std::env::vars_os(), None))?;
     match Cli::parse().into_command() {
-        Command::Serve => serve(&settings),
+        Command::Serve => {
+            cli::block_on(&settings, cli::run(&settings, None)).map_err(|error| anyhow!("{error}"))
+        }
         Command::Token(token) => {
             let key = Hs256Key::load_or_create(&settings.auth.hs256_key_file)?;
             let minted = key.mint(&token.sub, token.ttl, Timestamp::now())?;
@@ -29,14 +30,4 @@ pub(crate) fn run() -> Result<()> {
         }
         _ => bail!("only serve and token"),
     }
-}
-
-fn serve(settings: &Settings) -> Result<()> {
-    let _telemetry = Telemetry::begin(&settings.log).map_err(|error| anyhow!("{error}"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime
-        .block_on(cli::run(settings, None))
-        .map_err(|error| anyhow!("{error}"))
 }
