@@ -54,8 +54,17 @@ pub struct DataDir(Arc<Owned>);
 #[derive(Debug)]
 struct Owned {
     root: PathBuf,
-    /// Locked as long as it is open.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // A child that is being started at this moment has a copy of the file, and closing ours would leave it
+        // locked until the child's own program runs.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(folder = %self.root.display(), %error, "the data folder is not unlocked yet");
+        }
+    }
 }
 
 impl DataDir {
@@ -138,7 +147,7 @@ fn open(root: PathBuf) -> Result<DataDir, Fault> {
         make_private(&root.join(private))?;
     }
     sync_folder(&root)?;
-    Ok(DataDir(Arc::new(Owned { root, _lock: lock })))
+    Ok(DataDir(Arc::new(Owned { root, lock })))
 }
 
 fn lock(root: &Path) -> Result<File, Fault> {
@@ -254,6 +263,16 @@ mod tests {
             "{error}"
         );
         drop(clone);
+        DataDir::open(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn what_this_process_is_starting_does_not_keep_the_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = DataDir::open(folder.path()).expect("free");
+        // Stands for the child's copy.
+        let _copy = first.0.lock.try_clone().expect("a copy");
+        drop(first);
         DataDir::open(folder.path()).expect("free again");
     }
 
