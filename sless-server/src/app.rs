@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::Router;
 use sless_core::{Options, Retention, Roles, Sless, source::SourceLimits};
 use tokio::net::TcpListener;
 
@@ -18,7 +17,8 @@ use crate::{
     },
     backends::{self, Assembled},
     metrics::Metrics,
-    routes, serve,
+    routes::{self, Routes},
+    serve,
     settings::{AuthKind, Limits, Role, Settings},
 };
 
@@ -54,7 +54,7 @@ pub struct App {
     assembled: Assembled,
     sless: Sless,
     state: AppState,
-    router: Router,
+    routes: Routes,
     listener: TcpListener,
     config: ServeConfig,
 }
@@ -89,8 +89,8 @@ impl App {
         if settings.has_role(Role::Console) {
             state.console = Some(routes::open_console(settings, &sless, authenticator)?);
         }
-        let router = if settings.has_role(Role::Api) {
-            routes::router(state.clone())
+        let routes = if settings.has_role(Role::Api) {
+            routes::routes(state.clone())
         } else {
             routes::operations_only(state.clone())
         };
@@ -99,7 +99,7 @@ impl App {
             assembled,
             sless,
             state,
-            router,
+            routes,
             listener,
             config,
         })
@@ -127,7 +127,7 @@ impl App {
             assembled,
             sless,
             state,
-            router,
+            routes,
             listener,
             config,
         } = self;
@@ -137,7 +137,7 @@ impl App {
             tracing::info!(limit = ?config.drain_timeout, "stopping: requests under way may end");
             state.drain();
         };
-        let served = serve(listener, router, &config, metrics, told).await;
+        let served = serve(listener, routes, &config, metrics, told).await;
         if let Ok(Drained::CutOff) = served {
             tracing::warn!(limit = ?config.drain_timeout, "requests were cut off");
         }

@@ -1,8 +1,8 @@
 //! The reference server of sless: settings, backends, the engine, and HTTP in front.
 //!
-//! [`router`] is a function from requests to answers and can be tested as one; [`serve`] puts it
-//! behind a listener with limits and a graceful end. Only this crate knows HTTP's status codes of
-//! the REST API and the environment.
+//! [`routes`] is a function from requests to answers; [`serve`] puts it, or an axum router, behind a
+//! listener with limits and a graceful end. Only this crate knows HTTP's status codes of the REST API and
+//! the environment.
 
 pub mod auth;
 pub mod cli;
@@ -23,6 +23,6 @@ mod serve;
 mod state;
 
 pub use app::{App, StartError};
-pub use routes::{document, router};
+pub use routes::{Routes, document, routes};
 pub use serve::{Drained, ServeConfig, serve};
 pub use state::AppState;

@@ -3,7 +3,7 @@
 //! Labels have few values: routes, methods, statuses and origins, never functions or namespaces, of
 //! which there may be tens of thousands.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -41,14 +41,14 @@ struct Inner {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    route: String,
-    method: String,
+    route: Cow<'static, str>,
+    method: &'static str,
     status: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {
-    route: String,
+    route: Cow<'static, str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -141,15 +141,22 @@ impl Metrics {
     }
 
     /// Counts a request.
-    pub fn request(&self, route: &str, method: &str, status: u16, took: Duration) {
-        let route = route.to_owned();
-        let seconds = self.0.request_seconds.get_or_create(&RouteLabels {
-            route: route.clone(),
-        });
+    pub fn request(
+        &self,
+        route: impl Into<Cow<'static, str>>,
+        method: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
+        let labels = RouteLabels {
+            route: route.into(),
+        };
+        let seconds = self.0.request_seconds.get_or_create(&labels);
         seconds.observe(took.as_secs_f64());
+        let RouteLabels { route } = labels;
         let labels = RequestLabels {
             route,
-            method: method.to_owned(),
+            method,
             status,
         };
         self.0.requests.get_or_create(&labels).inc();

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use axum::{
     Router,
     extract::{Request, State},
-    middleware::{Next, from_fn, from_fn_with_state},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
 use hyper::header::{CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, SET_COOKIE};
@@ -109,50 +109,47 @@ impl Apart {
         }
     }
 
-    /// The routes of functions, whose pages are kept to themselves.
-    pub(super) fn functions<S: Clone + Send + Sync + 'static>(
-        &self,
-        routes: Router<S>,
-    ) -> Router<S> {
-        if self.sandbox {
-            routes.layer(from_fn(sandbox))
-        } else {
-            routes
-        }
-    }
-
-    /// All routes, each only on its host.
+    /// All routes but those of functions, each only on its host.
     pub(super) fn hosts(&self, routes: Router) -> Router {
         match &self.host {
-            Some(host) => routes.layer(from_fn_with_state(host.clone(), own_host)),
+            Some(_) => routes.layer(from_fn_with_state(self.clone(), own_host)),
             None => routes,
         }
     }
-}
 
-async fn own_host(State(host): State<Arc<str>>, request: Request, next: Next) -> Response {
-    let asked = request.headers().get(HOST);
-    let is_console = asked
-        .and_then(|asked| asked.to_str().ok())
-        .is_some_and(|asked| asked.eq_ignore_ascii_case(&host));
-    let path = request.uri().path();
-    let below = |root: &str| {
-        let rest = path.strip_prefix(root);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if (below("/funcs") && !is_console) || (below("/fn") && is_console) {
-        return ApiError::no_route(path).into_response();
+    /// The answer to a request that came to the other one's host.
+    pub(super) fn refuses(&self, request: &Request) -> Option<Response> {
+        let host = self.host.as_deref()?;
+        let asked = request.headers().get(HOST);
+        let is_console = asked
+            .and_then(|asked| asked.to_str().ok())
+            .is_some_and(|asked| asked.eq_ignore_ascii_case(host));
+        let path = request.uri().path();
+        let below = |root: &str| {
+            let rest = path.strip_prefix(root);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let refused = (below("/funcs") && !is_console) || (below("/fn") && is_console);
+        refused.then(|| ApiError::no_route(path).into_response())
     }
-    next.run(request).await
+
+    /// Sees to it that a browser keeps the page of a function to itself.
+    pub(super) fn keep_apart(&self, response: &mut Response) {
+        if !self.sandbox {
+            return;
+        }
+        let headers = response.headers_mut();
+        // Beside whatever policy the function has of its own: a browser keeps to all of them.
+        headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
+        drop_session_cookies(headers);
+    }
 }
 
-async fn sandbox(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    // Beside whatever policy the function has of its own: a browser keeps to all of them.
-    headers.append(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
-    drop_session_cookies(headers);
-    response
+async fn own_host(State(apart): State<Apart>, request: Request, next: Next) -> Response {
+    match apart.refuses(&request) {
+        Some(refused) => refused,
+        None => next.run(request).await,
+    }
 }
 
 /// A function has no say in who is signed in.

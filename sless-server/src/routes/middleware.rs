@@ -1,6 +1,6 @@
 //! What is done around every route.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -10,7 +10,7 @@ use axum::{
 };
 use tracing::Instrument;
 
-use crate::{error::ApiError, state::AppState};
+use crate::{error::ApiError, metrics::Metrics, state::AppState};
 
 /// Counts a request, and puts its log lines under one span.
 pub(super) async fn measure(
@@ -19,21 +19,42 @@ pub(super) async fn measure(
     next: Next,
 ) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let route = route.map_or("none", MatchedPath::as_str).to_owned();
+    let route = match route {
+        Some(route) => Cow::Owned(route.as_str().to_owned()),
+        None => Cow::Borrowed("none"),
+    };
+    measured(&state.metrics, route, request, |request| next.run(request)).await
+}
+
+/// Answers a request of this route, counted and under a span of its own.
+pub(super) async fn measured<F>(
+    metrics: &Metrics,
+    route: Cow<'static, str>,
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response
+where
+    F: Future<Output = Response>,
+{
     // A method may be any word; what is counted must not be.
     let method = match request.method().as_str() {
-        known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
         _ => "other",
     };
-    let method = method.to_owned();
-    let span = tracing::info_span!("request", %method, path = request.uri().path());
+    let span = tracing::info_span!("request", method, path = request.uri().path());
     #[cfg(feature = "otel")]
     crate::telemetry::follow_trace(&span, request.headers());
     let began = Instant::now();
-    let response = next.run(request).instrument(span.clone()).await;
+    let response = answer(request).instrument(span.clone()).await;
     let took = began.elapsed();
     let status = response.status().as_u16();
-    state.metrics.request(&route, &method, status, took);
+    metrics.request(route, method, status, took);
     span.in_scope(|| tracing::debug!(status, milliseconds = took.as_millis(), "answered"));
     response
 }

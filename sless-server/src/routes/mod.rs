@@ -16,19 +16,62 @@ mod triggers;
 mod upload;
 
 use axum::{
-    Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, response::IntoResponse,
-    routing::any,
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    middleware::from_fn_with_state,
+    response::{IntoResponse, Response},
 };
+use tower::ServiceExt as _;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{auth, error::ApiError, state::AppState};
+use crate::{auth, error::ApiError, serve::Peer, state::AppState};
 
 pub(crate) use console::{Apart, open as open_console};
+use proxy::Functions;
 use resources::{delete, modify};
 
 /// The server as a function from requests to answers.
-pub fn router(state: AppState) -> Router {
+///
+/// Calls of functions are apart from what axum routes: most requests are, and each layer costs.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    functions: Option<Functions>,
+    others: Router,
+}
+
+impl Routes {
+    /// Answers one request, that came from this peer.
+    pub(crate) async fn answer(&self, mut request: Request, peer: Option<Peer>) -> Response {
+        match &self.functions {
+            Some(functions) if Functions::has(request.uri().path()) => {
+                functions.answer(request, peer).await
+            }
+            _ => {
+                if let Some(peer) = peer {
+                    request.extensions_mut().insert(peer);
+                }
+                match self.others.clone().oneshot(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+        }
+    }
+}
+
+/// Routes of one's own.
+impl From<Router> for Routes {
+    fn from(others: Router) -> Self {
+        Self {
+            functions: None,
+            others,
+        }
+    }
+}
+
+/// All routes of a server.
+pub fn routes(state: AppState) -> Routes {
     let (guarded, _) = guarded().split_for_parts();
     let document = operations::Document::new(&document());
     let timed = from_fn_with_state(state.clone(), middleware::time_limit);
@@ -40,22 +83,23 @@ pub fn router(state: AppState) -> Router {
         .layer(DefaultBodyLimit::disable());
     let guarded = guarded.route_layer(guard).route_layer(timed);
     let measured = from_fn_with_state(state.clone(), middleware::measure);
-    // Public, so outside of the token check.
-    let functions = Router::new().route("/fn/{*rest}", any(proxy::call));
-    let functions = state.apart.functions(functions);
     let console = console_of(&state);
     let apart = state.apart.clone();
-    let routes = Router::new()
+    let functions = Functions::new(state.clone());
+    let others = Router::new()
         .merge(guarded)
         .merge(streams)
         .merge(operations::router(document))
-        .merge(functions)
         .fallback(|uri: axum::http::Uri| async move { ApiError::no_route(uri.path()) })
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(state)
         .merge(console)
         .layer(measured);
-    apart.hosts(routes)
+    Routes {
+        // Public, so outside of the token check.
+        functions: Some(functions),
+        others: apart.hosts(others),
+    }
 }
 
 /// The routes of the console, where this process has that role.
@@ -65,14 +109,14 @@ fn console_of(state: &AppState) -> Router {
 }
 
 /// What a process without the role `api` answers: operations, and the console where it has that role.
-pub(crate) fn operations_only(state: AppState) -> Router {
+pub(crate) fn operations_only(state: AppState) -> Routes {
     let (console, apart) = (console_of(&state), state.apart.clone());
     let routes = Router::new()
         .merge(operations::router(operations::Document::new(&document())))
         .fallback(|uri: axum::http::Uri| async move { ApiError::no_route(uri.path()) })
         .with_state(state)
         .merge(console);
-    apart.hosts(routes)
+    apart.hosts(routes).into()
 }
 
 /// The OpenAPI document of all routes.
@@ -112,10 +156,7 @@ fn streams() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs::logs))
 }
 
-async fn method_not_allowed(
-    method: axum::http::Method,
-    uri: axum::http::Uri,
-) -> axum::response::Response {
+async fn method_not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let path: String = uri.path().chars().take(200).collect();
     let status = axum::http::StatusCode::METHOD_NOT_ALLOWED;
     ApiError::new(

@@ -8,7 +8,6 @@ use std::{
 };
 
 use axum::{
-    Router,
     body::Body,
     extract::Request,
     http::{StatusCode, Version},
@@ -21,7 +20,6 @@ use hyper_util::{
 };
 use tokio::{net::TcpStream, sync::watch};
 use tokio_io_timeout::TimeoutStream;
-use tower::ServiceExt;
 
 use super::{
     Peer, ServeConfig,
@@ -30,7 +28,7 @@ use super::{
     pace::{Fault, Sent, Taken},
     settle::settle,
 };
-use crate::error::ApiError;
+use crate::{error::ApiError, routes::Routes};
 
 /// How long a client that connected just before the end may take to send its request.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
@@ -43,12 +41,12 @@ const TAKEN_BACK: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Front {
     http: auto::Builder<Streams>,
-    router: Router,
+    routes: Arc<Routes>,
     config: Arc<ServeConfig>,
 }
 
 impl Front {
-    pub(super) fn new(router: Router, config: &ServeConfig) -> Self {
+    pub(super) fn new(routes: Routes, config: &ServeConfig) -> Self {
         let mut http = auto::Builder::new(Streams {
             stall_timeout: config.stall_timeout,
         });
@@ -60,7 +58,7 @@ impl Front {
         http2::limit(&mut http.http2(), config);
         Self {
             http,
-            router,
+            routes: Arc::new(routes),
             config: Arc::new(config.clone()),
         }
     }
@@ -75,12 +73,12 @@ impl Front {
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(self.config.stall_timeout));
         let (tell, seen) = watch::channel(Seen::default());
-        let (router, config) = (self.router.clone(), self.config.clone());
+        let (routes, config) = (self.routes.clone(), self.config.clone());
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let under_way = UnderWay::begin(&tell, request.version());
-            let (router, config) = (router.clone(), config.clone());
+            let (routes, config) = (routes.clone(), config.clone());
             async move {
-                let response = answer(router, request, peer, &config).await;
+                let response = answer(&routes, request, peer, &config).await;
                 Ok::<_, Infallible>(match under_way {
                     Some(under_way) => under_way.answered(response),
                     None => response,
@@ -226,7 +224,7 @@ impl Drop for UnderWay {
 }
 
 async fn answer(
-    router: Router,
+    routes: &Routes,
     mut request: Request<Incoming>,
     peer: Peer,
     config: &ServeConfig,
@@ -234,21 +232,19 @@ async fn answer(
     if let Err(refused) = settle(&mut request, config) {
         return refused.into_response();
     }
-    request.extensions_mut().insert(peer);
-    let (fault, limit) = (Arc::new(OnceLock::new()), config.stall_timeout);
+    let limit = config.stall_timeout;
+    let mut fault = None;
     let request = request.map(|body| {
         if body.is_end_stream() {
             Body::empty()
         } else {
+            let fault = fault.insert(Arc::new(OnceLock::new()));
             Body::new(Sent::new(body, limit, fault.clone()))
         }
     });
-    let response = match router.oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
+    let response = routes.answer(request, Some(peer)).await;
     // Whatever was made of it: the client is the reason.
-    let refused = match fault.get() {
+    let refused = match fault.as_ref().and_then(|fault| fault.get()) {
         None => return response,
         Some(_) if response.status().is_success() => return response,
         Some(Fault::Broken) => {

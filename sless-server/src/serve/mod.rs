@@ -1,4 +1,4 @@
-//! The router behind a listener: with limits on what a client may do, and an end that drains.
+//! The routes behind a listener: with limits on what a client may do, and an end that drains.
 
 mod connection;
 mod frames;
@@ -14,13 +14,12 @@ use std::{
     time::Duration,
 };
 
-use axum::Router;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
 };
 
-use crate::{metrics::Metrics, settings::Limits};
+use crate::{metrics::Metrics, routes::Routes, settings::Limits};
 use connection::Front;
 
 /// How long to wait after the system refused a connection, as it does where no file can be opened
@@ -85,12 +84,12 @@ pub enum Drained {
 /// client only.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    routes: impl Into<Routes>,
     config: &ServeConfig,
     metrics: Metrics,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Drained> {
-    let front = Front::new(router, config);
+    let front = Front::new(routes.into(), config);
     let places = Arc::new(Semaphore::new(
         config.connections.min(Semaphore::MAX_PERMITS),
     ));

@@ -1,5 +1,7 @@
 //! The export of traces, as OTLP over HTTP.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::{
     propagation::{Extractor, Injector, TextMapPropagator},
@@ -17,6 +19,7 @@ pub(super) fn provider(endpoint: &str) -> Result<SdkTracerProvider, ExporterBuil
         .with_http()
         .with_endpoint(format!("{endpoint}/v1/traces"))
         .build()?;
+    EXPORTS.store(true, Ordering::Relaxed);
     let resource = Resource::builder()
         .with_service_name("sless-server")
         .build();
@@ -35,8 +38,14 @@ where
         .with_filter(LevelFilter::INFO)
 }
 
+/// Whether anything is exported. Where nothing is, no request pays for it.
+static EXPORTS: AtomicBool = AtomicBool::new(false);
+
 /// Makes the span part of the caller's trace.
 pub(crate) fn follow_trace(span: &Span, fields: &HeaderMap) {
+    if !EXPORTS.load(Ordering::Relaxed) {
+        return;
+    }
     let context = TraceContextPropagator::new().extract(&Fields(fields));
     if context.span().span_context().is_valid() {
         // A span that nobody exports has no parent to set.
@@ -47,6 +56,9 @@ pub(crate) fn follow_trace(span: &Span, fields: &HeaderMap) {
 /// Tells the function that the current span is its parent. Without an exported span, the fields
 /// stay as they are.
 pub(crate) fn hand_on_trace(fields: &mut HeaderMap) {
+    if !EXPORTS.load(Ordering::Relaxed) {
+        return;
+    }
     let context = Span::current().context();
     if context.span().span_context().is_valid() {
         TraceContextPropagator::new().inject_context(&context, &mut FieldsMut(fields));

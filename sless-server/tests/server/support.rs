@@ -16,7 +16,7 @@ use sless_server::{
     AppState, ServeConfig,
     auth::{AuthMode, Authenticator, Hs256Key},
     metrics::Metrics,
-    router, serve,
+    routes, serve,
     settings::{Settings, Sources},
 };
 use tokio::{
@@ -82,14 +82,14 @@ impl Server {
         let state = AppState::new(sless.clone(), authenticator, limits, metrics.clone());
         let (stop, stopped) = oneshot::channel();
         let config = ServeConfig::new(&settings.limits, settings.drain_timeout);
-        let router = router(state.clone());
+        let routes = routes(state.clone());
         let draining = state.clone();
         let task = tokio::spawn(async move {
             let told = async move {
                 let _ = stopped.await;
                 draining.drain();
             };
-            serve(listener, router, &config, metrics, told)
+            serve(listener, routes, &config, metrics, told)
                 .await
                 .unwrap();
         });

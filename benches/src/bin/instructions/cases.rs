@@ -15,7 +15,7 @@ use sless_server::{
     AppState, ServeConfig,
     auth::{AuthMode, Authenticator, Hs256Key},
     metrics::Metrics,
-    router, serve,
+    routes, serve,
     settings::{Settings, Sources},
 };
 use tokio::{
@@ -153,7 +153,7 @@ async fn call(sless: &Sless) -> Result<()> {
     Ok(())
 }
 
-/// The server's own router behind its own listener.
+/// The server's own routes behind its own listener.
 async fn server(sless: &Sless, authenticator: Arc<Authenticator>) -> Result<SocketAddr> {
     let settings = Settings::load(&Sources::new([], None))?;
     let metrics = Metrics::new();
@@ -166,7 +166,7 @@ async fn server(sless: &Sless, authenticator: Arc<Authenticator>) -> Result<Sock
         // It ends with this program.
         let _ = serve(
             listener,
-            router(state),
+            routes(state),
             &config,
             metrics,
             std::future::pending(),

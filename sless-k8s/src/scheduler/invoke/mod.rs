@@ -121,14 +121,17 @@ impl Invoke for KubeInvoker {
 /// of ours but what is set here.
 fn prepared(request: Request<Body>, context: &CallContext) -> Result<Request<Body>> {
     let (mut parts, body) = request.into_parts();
-    let target = parts
-        .uri
-        .path_and_query()
-        .map_or("/", |target| target.as_str());
-    let target = if target.is_empty() { "/" } else { target };
-    parts.uri = target.parse::<Uri>().map_err(|source| {
-        Error::invalid("the request's target cannot be sent on").with_source(source)
-    })?;
+    let is_origin_form = parts.uri.authority().is_none() && parts.uri.scheme().is_none();
+    if !is_origin_form || parts.uri.path().is_empty() {
+        let target = parts
+            .uri
+            .path_and_query()
+            .map_or("/", |target| target.as_str());
+        let target = if target.is_empty() { "/" } else { target };
+        parts.uri = target.parse::<Uri>().map_err(|source| {
+            Error::invalid("the request's target cannot be sent on").with_source(source)
+        })?;
+    }
     parts.version = http::Version::HTTP_11;
     remove_controls(&mut parts.headers);
     context.log_tail.ask(&mut parts.headers);

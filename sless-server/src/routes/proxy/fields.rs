@@ -36,49 +36,39 @@ const NEVER_NAMED: &[&str] = &[
     "set-cookie",
 ];
 
-/// Removes the fields that are about one connection: the known ones, and those that `Connection`
-/// names.
-pub(super) fn remove_hop_by_hop(fields: &mut HeaderMap) {
-    let mut named = Vec::new();
-    for value in fields.get_all(CONNECTION) {
-        for name in value.as_bytes().split(|byte| *byte == b',') {
-            let name = name.trim_ascii();
-            if let Ok(name) = HeaderName::from_bytes(name)
-                && !NEVER_NAMED.contains(&name.as_str())
-            {
-                named.push(name);
-            }
-        }
-    }
-    for name in &named {
-        fields.remove(name);
-    }
-    for name in HOP_BY_HOP {
-        fields.remove(*name);
-    }
-}
-
 /// Prepares the fields of a request for the function: nothing about the connection, no copy of an
 /// internal field, and no `Expect`, since the server itself answers 100 once the body is wanted.
 pub(super) fn clean_request(fields: &mut HeaderMap) {
-    remove_hop_by_hop(fields);
-    fields.remove(EXPECT);
-    remove_internal(fields, None);
+    remove(fields, |name| *name == EXPECT || is_internal(name));
 }
 
 /// Prepares the fields of a function's answer for the client.
 pub(super) fn clean_response(fields: &mut HeaderMap) {
-    remove_hop_by_hop(fields);
-    remove_internal(fields, Some(&ERROR));
+    remove(fields, |name| is_internal(name) && *name != ERROR);
 }
 
-fn remove_internal(fields: &mut HeaderMap, except: Option<&HeaderName>) {
-    let internal: Vec<_> = fields
-        .keys()
-        .filter(|name| name.as_str().starts_with(INTERNAL_PREFIX) && Some(*name) != except)
-        .cloned()
-        .collect();
-    for name in internal {
+fn is_internal(name: &HeaderName) -> bool {
+    name.as_str().starts_with(INTERNAL_PREFIX)
+}
+
+/// Removes the fields that are about one connection, the known ones and those that `Connection` names,
+/// and `others`. Most messages have none of them, and are looked through once.
+fn remove(fields: &mut HeaderMap, others: impl Fn(&HeaderName) -> bool) {
+    let goes = |name: &&HeaderName| HOP_BY_HOP.contains(&name.as_str()) || others(name);
+    let mut gone: Vec<HeaderName> = fields.keys().filter(goes).cloned().collect();
+    if gone.contains(&CONNECTION) {
+        for value in fields.get_all(CONNECTION) {
+            for name in value.as_bytes().split(|byte| *byte == b',') {
+                let name = name.trim_ascii();
+                if let Ok(name) = HeaderName::from_bytes(name)
+                    && !NEVER_NAMED.contains(&name.as_str())
+                {
+                    gone.push(name);
+                }
+            }
+        }
+    }
+    for name in gone {
         fields.remove(name);
     }
 }

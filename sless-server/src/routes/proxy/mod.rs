@@ -4,21 +4,72 @@ mod fields;
 mod path;
 mod trace;
 
+use std::{borrow::Cow, sync::Arc};
+
 use axum::{
-    body::Body,
-    extract::{Request, State},
-    http::{HeaderValue, Uri},
+    body::{Body, HttpBody as _},
+    extract::Request,
+    http::{HeaderValue, Method, Uri, header::CONTENT_LENGTH},
     response::{IntoResponse, Response},
 };
 use sless_core::{Call, Origin};
 
+use super::middleware::measured;
 use crate::{error::ApiError, serve::Peer, state::AppState};
+
+/// What metrics call the route.
+const ROUTE: &str = "/fn/{*rest}";
+
+/// Calls of functions. They do not go through a router: it would look for one route among all, and wrap
+/// request and answer once more for each layer around them.
+#[derive(Clone, Debug)]
+pub(super) struct Functions(Arc<AppState>);
+
+impl Functions {
+    pub(super) fn new(state: AppState) -> Self {
+        Self(Arc::new(state))
+    }
+
+    /// Whether a path is for a function.
+    pub(super) fn has(path: &str) -> bool {
+        path.strip_prefix("/fn/")
+            .is_some_and(|rest| !rest.is_empty())
+    }
+
+    /// Answers a request for a function.
+    pub(super) async fn answer(&self, request: Request, peer: Option<Peer>) -> Response {
+        let state = &*self.0;
+        if let Some(refused) = state.apart.refuses(&request) {
+            return refused;
+        }
+        let is_head = request.method() == Method::HEAD;
+        let called = |request| call(state, request, peer);
+        let mut response = measured(&state.metrics, Cow::Borrowed(ROUTE), request, called).await;
+        state.apart.keep_apart(&mut response);
+        if is_head {
+            without_body(&mut response);
+        }
+        response
+    }
+}
+
+/// Leaves the head as it is, with the length of the body that a GET would get (RFC 9110, section 9.3.2).
+fn without_body(response: &mut Response) {
+    let length = response.body().size_hint().exact();
+    if let Some(length) = length {
+        let fields = response.headers_mut();
+        fields
+            .entry(CONTENT_LENGTH)
+            .or_insert_with(|| length.into());
+    }
+    *response.body_mut() = Body::empty();
+}
 
 /// Calls the function that the path means.
 ///
 /// When the client leaves, the server drops this future or the answer's body, and with it the call,
 /// which tells the function.
-pub(super) async fn call(State(state): State<AppState>, request: Request) -> Response {
+async fn call(state: &AppState, request: Request, peer: Option<Peer>) -> Response {
     let (mut head, body) = request.into_parts();
     let request_id = trace::request_id(&mut head.headers);
     let answered = match path::target(&head.uri) {
@@ -28,14 +79,13 @@ pub(super) async fn call(State(state): State<AppState>, request: Request) -> Res
             trace::trace_parent(&mut head.headers);
             #[cfg(feature = "otel")]
             crate::telemetry::hand_on_trace(&mut head.headers);
-            let caller = head.extensions.get::<Peer>().map(|peer| peer.0.to_string());
             // What was known of this connection is nothing that the function may see.
             head.extensions.clear();
             let request = axum::http::Request::from_parts(head, sless_core::Body::wrap(body));
             let mut call = Call::new(target.namespace, target.name, request)
                 .from_origin(Origin::Http, None)
-                .with_request_id(request_id.as_str());
-            call.caller = caller;
+                .with_request_id(request_id.clone());
+            call.caller = peer.map(|peer| peer.0.to_string());
             state.sless.call(call).await.map_err(ApiError::from)
         }
         None => Err(no_function(&head.uri)),

@@ -24,15 +24,16 @@ pub(super) fn target(uri: &Uri) -> Option<Target> {
     let (namespace, rest) = rest.split_once('/')?;
     let end = rest.find('/').unwrap_or(rest.len());
     let (name, path) = rest.split_at(end);
-    let path = if path.is_empty() { "/" } else { path };
-    let tail = match uri.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
+    let tail = match (path, uri.query()) {
+        ("" | "/", None) => PathAndQuery::from_static("/"),
+        (path, None) => PathAndQuery::try_from(path).ok()?,
+        ("", Some(query)) => PathAndQuery::try_from(format!("/?{query}")).ok()?,
+        (path, Some(query)) => PathAndQuery::try_from(format!("{path}?{query}")).ok()?,
     };
     Some(Target {
         namespace: Namespace::new(namespace).ok()?,
         name: Name::new(name).ok()?,
-        tail: Uri::from(PathAndQuery::try_from(tail).ok()?),
+        tail: Uri::from(tail),
     })
 }
 
