@@ -4,7 +4,7 @@ mod fields;
 mod path;
 mod trace;
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use axum::{
     body::{Body, HttpBody as _},
@@ -23,11 +23,11 @@ const ROUTE: &str = "/fn/{*rest}";
 /// Calls of functions. They do not go through a router: it would look for one route among all, and wrap
 /// request and answer once more for each layer around them.
 #[derive(Clone, Debug)]
-pub(super) struct Functions(Arc<AppState>);
+pub(super) struct Functions(AppState);
 
 impl Functions {
     pub(super) fn new(state: AppState) -> Self {
-        Self(Arc::new(state))
+        Self(state)
     }
 
     /// Whether a path is for a function.
@@ -38,7 +38,7 @@ impl Functions {
 
     /// Answers a request for a function.
     pub(super) async fn answer(&self, request: Request, peer: Option<Peer>) -> Response {
-        let state = &*self.0;
+        let state = &self.0;
         if let Some(refused) = state.apart.refuses(&request) {
             return refused;
         }
